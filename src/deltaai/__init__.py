@@ -1,0 +1,1 @@
+"""Inference in sparse graphical models."""

@@ -1,0 +1,101 @@
+"""Every error the library raises on purpose.
+
+One hierarchy, so that a caller can catch :class:`DeltaAIError` and nothing else. A message says
+what is wrong, where, the offending value, and what to do about it. This file holds no logic but
+the wording of errors that carry figures.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class DeltaAIError(Exception):
+    """Base of every error raised on purpose by ``deltaai``."""
+
+
+class ModelError(DeltaAIError, ValueError):
+    """A model, factor or variable that cannot be: wrong shape, NaN, duplicate name and so on."""
+
+
+class StateError(DeltaAIError, ValueError):
+    """States of the wrong shape or type, or with a value outside a variable's states."""
+
+
+class GraphError(DeltaAIError, ValueError):
+    """A graph, order or DAG that is not what it must be."""
+
+
+class EvidenceError(DeltaAIError, ValueError):
+    """Evidence about an unknown variable or an unknown state."""
+
+
+class ImpossibleEvidenceError(EvidenceError):
+    """The evidence (or the model itself) has probability zero, so there is no answer."""
+
+
+class ConversionError(DeltaAIError, ValueError):
+    """A model of another library, or for another format, that cannot be converted faithfully."""
+
+
+class FormatError(DeltaAIError, ValueError):
+    """A file that does not follow its format.
+
+    Parameters
+    ----------
+    path : the file, or a label such as ``"<string>"``.
+    line : line number counted from one, or ``None`` when no line is to blame.
+    message : what was found and what was expected.
+    """
+
+    def __init__(self, path: str | Path, line: int | None, message: str) -> None:
+        self.path = str(path)
+        self.line = line
+        where = self.path if line is None else f"{self.path}, line {line}"
+        super().__init__(f"{where}: {message}")
+
+
+class MemoryLimitError(DeltaAIError, MemoryError):
+    """An exact computation whose tables would not fit, refused before anything is allocated.
+
+    Parameters
+    ----------
+    width : largest number of neighbours of a variable when it is eliminated.
+    predicted_bytes : peak memory the computation would need.
+    limit_bytes : what it may use.
+    """
+
+    def __init__(self, width: int, predicted_bytes: int, limit_bytes: int) -> None:
+        self.width = width
+        self.predicted_bytes = predicted_bytes
+        self.limit_bytes = limit_bytes
+        super().__init__(
+            f"exact inference needs about {format_bytes(predicted_bytes)} (induced width {width}) "
+            f"and the limit is {format_bytes(limit_bytes)}; raise memory_limit if the machine has "
+            f"more, add evidence that cuts the model, or use an approximate method"
+        )
+
+
+def format_bytes(num_bytes: float) -> str:
+    """Write a number of bytes for people.
+
+    >>> format_bytes(1536), format_bytes(3.2e9), format_bytes(2.0**90)
+    ('1.5 KiB', '3.0 GiB', '1.2e+18 GiB')
+    """
+    for unit in ("B", "KiB", "MiB"):
+        if num_bytes < 1024:
+            return f"{num_bytes:.0f} B" if unit == "B" else f"{num_bytes:.1f} {unit}"
+        num_bytes /= 1024
+    return f"{num_bytes:,.1f} GiB" if num_bytes < 1e6 else f"{num_bytes:.1e} GiB"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ``"; did you mean 'rain'?"`` when a known name is close, else an empty string.
+
+    >>> did_you_mean("rian", ["rain", "wet"])
+    "; did you mean 'rain'?"
+    """
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
