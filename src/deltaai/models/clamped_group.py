@@ -1,0 +1,108 @@
+"""Factors of another group with some places of their scope fixed by evidence.
+
+Used where the factors cannot be sliced: a neural factor whose variable is observed is still the
+same network, with that part of its input held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from deltaai.models.factors import Factor, TableFactor
+from deltaai.models.groups import Clamp, FactorGroup
+from deltaai.models.variable import Variable
+
+
+@dataclass(frozen=True, eq=False)
+class ClampedGroup(FactorGroup):
+    """A group seen as a function of the free places of its scopes.
+
+    Parameters
+    ----------
+    base : the group evaluated underneath; its own scopes are not used.
+    free : places of the base scope that are still variables.
+    fixed : places that are held.
+    held : the value at each fixed place of each factor.
+    """
+
+    base: FactorGroup
+    free: tuple[int, ...]
+    fixed: tuple[int, ...]
+    held: Int[Tensor, "factor num_fixed"]
+
+    @classmethod
+    def build(
+        cls, base: FactorGroup, fixed: tuple[int, ...], free: tuple[int, ...], clamp: Clamp
+    ) -> ClampedGroup:
+        """Hold the fixed places of every factor of ``base`` at the clamp's values."""
+        held = clamp.values[base.scopes[:, fixed]]
+        return cls(base.ids, clamp.renumbered[base.scopes[:, free]], base, free, fixed, held)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of states at each free place."""
+        return tuple(self.base.sizes[place] for place in self.free)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type of the values."""
+        return self.base.dtype
+
+    def log_values_at(
+        self, factor: Int[Tensor, "pair"], values: Int[Tensor, "arity pair"]
+    ) -> Float[Tensor, "pair"]:
+        """Evaluate chosen factors, each at given values of its free places."""
+        full = torch.empty(self.base.arity, factor.shape[0], dtype=torch.long, device=factor.device)
+        full[list(self.fixed)] = self.held[factor].T
+        full[list(self.free)] = values.long()
+        return self.base.log_values_at(factor, full)
+
+    def as_factors(self, variables: Sequence[Variable]) -> list[Factor]:
+        """Return the factors one by one, as tables."""
+        return [
+            TableFactor([variables[v].name for v in scope], table.detach())
+            for scope, table in zip(self.scopes.tolist(), self.log_tables(), strict=True)
+        ]
+
+    def condition(self, clamp: Clamp) -> list[FactorGroup]:
+        """Return the groups that remain when more variables are fixed."""
+        remaining: list[FactorGroup] = []
+        for fixed, free, chosen in clamp.patterns(self.scopes):
+            group = self.select(chosen)
+            scopes = clamp.renumbered[group.scopes[:, free]]
+            held = torch.cat((group.held, clamp.values[group.scopes[:, fixed]]), dim=1)
+            remaining.append(
+                replace(
+                    group,
+                    scopes=scopes,
+                    free=tuple(self.free[place] for place in free),
+                    fixed=self.fixed + tuple(self.free[place] for place in fixed),
+                    held=held,
+                )
+            )
+        return remaining
+
+    def select(self, index: Int[Tensor, "chosen"]) -> Self:
+        """Return the group of some of the factors."""
+        return replace(super().select(index), base=self.base.select(index))
+
+    def to(self, device: torch.device | str | None, dtype: torch.dtype | None) -> Self:
+        """Return the group on another device or in another floating type."""
+        return replace(super().to(device, dtype), base=self.base.to(device, dtype))
+
+    def parameters(self) -> Iterator[Tensor]:
+        """Yield the tensors that a learner may change."""
+        yield from self.base.parameters()
+
+    def content(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield, under stable names, all that the values of the factors depend on."""
+        yield from super().content()
+        yield "free", torch.tensor(self.free)
+        yield "fixed", torch.tensor(self.fixed)
+        yield from self.base.content()

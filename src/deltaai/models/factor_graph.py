@@ -1,0 +1,331 @@
+"""The target p: a product of factors over discrete variables (equation key ``basic``).
+
+    log p(x) = Σ_k log φ_k(x_{S_k}) - log Z
+
+:class:`FactorGraph` evaluates the sum (``log_score``) and its change when one variable changes,
+which is all that local objectives and Gibbs moves need (left side of ``delta-constraint``). It
+does not normalise: see :mod:`deltaai.exact`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from deltaai.errors import (
+    EvidenceError,
+    ImpossibleEvidenceError,
+    ModelError,
+    StateError,
+    did_you_mean,
+)
+from deltaai.graphs import UndirectedGraph
+from deltaai.models.assembly import assemble
+from deltaai.models.evidence import Evidence, resolve_evidence
+from deltaai.models.factors import Factor
+from deltaai.models.groups import Clamp, Columns, FactorGroup
+from deltaai.models.incidence import Incidence
+from deltaai.models.table_group import TableGroup
+from deltaai.models.variable import Variable
+
+States = Int[Tensor, "batch var"]
+
+
+class FactorGraph:
+    """An unnormalised distribution over discrete variables, as a product of factors.
+
+    Parameters
+    ----------
+    variables : the variables, with distinct names; their order is the order of columns in states.
+    factors : the factors; variables in no factor are uniform.
+    dtype : floating type of all values.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from deltaai.models import FactorGraph, TableFactor, Variable
+    >>> rain, wet = Variable("rain", ["no", "yes"]), Variable("wet", ["no", "yes"])
+    >>> agree = TableFactor.from_values(["rain", "wet"], [[3.0, 1.0], [1.0, 2.0]])
+    >>> model = FactorGraph([rain, wet], [agree])
+    >>> model.log_score(torch.tensor([[0, 0], [1, 0]])).exp()
+    tensor([3., 1.], dtype=torch.float64)
+    >>> model.condition({"rain": "yes"}).variables
+    (Variable(name='wet', states=('no', 'yes')),)
+    """
+
+    def __init__(
+        self,
+        variables: Sequence[Variable],
+        factors: Sequence[Factor] = (),
+        *,
+        dtype: torch.dtype = torch.float64,
+    ) -> None:
+        self.variables = tuple(variables)
+        self._index = _index_of(self.variables)
+        self.groups = assemble(self.variables, self._index, list(factors), dtype)
+        self.dtype = dtype
+        self.device = torch.device("cpu")
+
+    @classmethod
+    def from_groups(
+        cls, variables: Sequence[Variable], groups: Sequence[FactorGroup]
+    ) -> FactorGraph:
+        """Build from groups directly, without one object a factor: for generated, large models."""
+        made = cls(variables)
+        made.groups = tuple(groups)
+        if made.groups:
+            made.dtype = made.groups[0].dtype
+            made.device = made.groups[0].scopes.device
+        return made
+
+    # -- shape ---------------------------------------------------------------------------------
+
+    @property
+    def num_variables(self) -> int:
+        """Number of variables."""
+        return len(self.variables)
+
+    @property
+    def num_factors(self) -> int:
+        """Number of factors."""
+        return sum(group.num_factors for group in self.groups)
+
+    @cached_property
+    def num_states(self) -> Int[Tensor, "var"]:
+        """Number of states of each variable."""
+        return torch.tensor(
+            [len(variable.states) for variable in self.variables],
+            dtype=torch.long,
+            device=self.device,
+        )
+
+    @cached_property
+    def state_offsets(self) -> Int[Tensor, "var_plus_one"]:
+        """Where each variable begins when all (variable, state) pairs stand in one row."""
+        zero = torch.zeros(1, dtype=torch.long, device=self.device)
+        return torch.cat((zero, self.num_states.cumsum(0)))
+
+    def index(self, name: str) -> int:
+        """Return the column of a variable."""
+        if name not in self._index:
+            raise EvidenceError(
+                f"no variable {name!r} in the model{did_you_mean(name, self._index)}"
+            )
+        return self._index[name]
+
+    @cached_property
+    def factors(self) -> tuple[Factor, ...]:
+        """The factors one by one, in the order in which they were given."""
+        numbered: list[tuple[int, Factor]] = []
+        for group in self.groups:
+            numbered += zip(group.ids.tolist(), group.as_factors(self.variables), strict=True)
+        return tuple(factor for _, factor in sorted(numbered, key=lambda pair: pair[0]))
+
+    def parameters(self) -> Iterator[Tensor]:
+        """Yield the tensors a learner may change: those of any factor that require gradients."""
+        for group in self.groups:
+            yield from group.parameters()
+
+    def markov_graph(self) -> UndirectedGraph:
+        """Graph with an edge between any two variables that share a factor."""
+        return UndirectedGraph.from_scopes(
+            self.num_variables, [group.scopes.cpu().numpy() for group in self.groups]
+        )
+
+    # -- evaluation ----------------------------------------------------------------------------
+
+    def log_score(self, x: States) -> Float[Tensor, "batch"]:
+        """Unnormalised log density: the sum of all log-factors."""
+        columns = self.columns(x)
+        total = torch.zeros(columns.shape[1], dtype=self.dtype, device=self.device)
+        for group in self.groups:
+            total = total + group.log_score(columns)
+        return total
+
+    def log_ratio(
+        self, x: States, variable: Int[Tensor, "batch"], value: Int[Tensor, "batch"]
+    ) -> Float[Tensor, "batch"]:
+        """Change of the log score when one variable a row takes a new value.
+
+        Only the factors that contain the row's variable are touched. A move between two
+        impossible states has no ratio: it is NaN.
+        """
+        columns = self.columns(x)
+        self._check_change(variable, value, columns.shape[1])
+        change = torch.zeros(columns.shape[1], dtype=self.dtype, device=self.device)
+        for group, incidence in zip(self.groups, self._incidences, strict=True):
+            row, factor, place = incidence.of(variable)
+            if len(row) == 0:
+                continue
+            values = columns[group.scopes[factor].T, row]
+            before = group.log_values_at(factor, values)
+            values[place, torch.arange(len(row), device=self.device)] = value[row].to(values.dtype)
+            after = group.log_values_at(factor, values)
+            change = change.index_add(0, row, after - before)
+        return change
+
+    def local_log_scores(self, x: States) -> Float[Tensor, "batch all_states"]:
+        """Log score of every single-variable setting, from the factors that contain it.
+
+        Entry ``state_offsets[u] + k`` is Σ_{factors with u} log φ(x with x_u = k): the
+        unnormalised log of p(x_u = k | all others), and so what Gibbs sampling needs.
+        """
+        columns = self.columns(x)
+        total_states = int(self.state_offsets[-1])
+        scores = torch.zeros(total_states, columns.shape[1], dtype=self.dtype, device=self.device)
+        for group in self.groups:
+            for place, size in enumerate(group.sizes):
+                first = self.state_offsets[group.scopes[:, place]]
+                rows = first[:, None] + torch.arange(size, device=self.device)
+                slices = group.log_slices(columns, place)
+                scores = scores.index_add(0, rows.reshape(-1), slices.flatten(0, 1))
+        return scores.T
+
+    def log_ratios(self, x: States) -> Float[Tensor, "batch all_states"]:
+        """Change of the log score for every variable and every value it could take instead.
+
+        Entry ``state_offsets[u] + k`` is log p(x with x_u = k) - log p(x); zero at the value x has.
+        """
+        scores = self.local_log_scores(x)
+        current = scores.gather(1, x + self.state_offsets[:-1])
+        return scores - current.repeat_interleave(self.num_states, dim=1)
+
+    def columns(self, x: States) -> Columns:
+        """Check states and turn them into columns, in the smallest integer type that holds them."""
+        if x.ndim != 2 or x.shape[1] != self.num_variables:
+            raise StateError(
+                f"states must have shape (batch, {self.num_variables}), not {tuple(x.shape)}"
+            )
+        if x.is_floating_point() or x.is_complex() or x.dtype == torch.bool:
+            raise StateError(f"states must be integers, not {x.dtype}")
+        columns = x.to(self._column_dtype).T.contiguous()
+        if x.numel():
+            lowest, highest = (int(bound) for bound in torch.aminmax(x))
+            if lowest < 0 or highest >= self._fewest_states:
+                self._check_values(x, columns)
+        return columns
+
+    def _check_values(self, x: States, columns: Columns) -> None:
+        is_bad = (x < 0) | (x >= self.num_states)
+        if bool(is_bad.any()):
+            row, column = is_bad.nonzero()[0].tolist()
+            variable = self.variables[column]
+            raise StateError(
+                f"row {row} gives variable {variable.name!r} the state {int(x[row, column])}, "
+                f"but its states are 0 to {variable.num_states - 1}"
+            )
+
+    def _check_change(self, variable: Tensor, value: Tensor, batch: int) -> None:
+        if variable.shape != (batch,) or value.shape != (batch,):
+            raise StateError(
+                f"variable and value must have shape ({batch},), one a row of the states, not "
+                f"{tuple(variable.shape)} and {tuple(value.shape)}"
+            )
+        if bool(((variable < 0) | (variable >= self.num_variables)).any()):
+            raise StateError(f"variables are numbered 0 to {self.num_variables - 1}")
+        if bool(((value < 0) | (value >= self.num_states[variable])).any()):
+            raise StateError("a new value lies outside the states of its variable")
+
+    @cached_property
+    def _fewest_states(self) -> int:
+        return int(self.num_states.min()) if self.num_variables else 0
+
+    @cached_property
+    def _column_dtype(self) -> torch.dtype:
+        most = int(self.num_states.max()) if self.num_variables else 1
+        return torch.int8 if most <= 127 else torch.int32
+
+    @cached_property
+    def _incidences(self) -> tuple[Incidence, ...]:
+        return tuple(Incidence.build(group.scopes, self.num_variables) for group in self.groups)
+
+    # -- derived models ------------------------------------------------------------------------
+
+    def resolve_evidence(self, evidence: Evidence | None) -> dict[int, int]:
+        """Turn names and labels into variable and state numbers."""
+        return resolve_evidence(self.variables, self._index, evidence)
+
+    def condition(self, evidence: Evidence | None) -> FactorGraph:
+        """Return the model of the remaining variables, some being fixed at observed states.
+
+        Scores are kept: the reduced model's log score is the full model's with the evidence
+        filled in, so its log Z is the log of the evidence's unnormalised probability.
+        """
+        observed = self.resolve_evidence(evidence)
+        if not observed:
+            return self
+        values = torch.full((self.num_variables,), -1, dtype=torch.long, device=self.device)
+        values[list(observed)] = torch.tensor(list(observed.values()), device=self.device)
+        stays = values < 0
+        clamp = Clamp(values, torch.where(stays, stays.cumsum(0) - 1, -1))
+        remaining = [part for group in self.groups for part in group.condition(clamp)]
+        kept = [v for v in range(self.num_variables) if v not in observed]
+        _refuse_impossible(remaining, self, observed)
+        reduced = FactorGraph.from_groups([self.variables[v] for v in kept], remaining)
+        reduced.dtype, reduced.device = self.dtype, self.device
+        return reduced
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> FactorGraph:
+        """Return the model on another device or in another floating type; this one is unchanged."""
+        moved = FactorGraph.from_groups(
+            self.variables, [group.to(device, dtype) for group in self.groups]
+        )
+        moved.dtype = dtype or self.dtype
+        moved.device = torch.device(device) if device is not None else self.device
+        return moved
+
+    def content_hash(self) -> str:
+        """SHA-256 of all that the distribution depends on: variables, states, factors, in order."""
+        digest = hashlib.sha256()
+        for variable in self.variables:
+            digest.update(repr((variable.name, variable.states)).encode())
+        for group in self.groups:
+            digest.update(type(group).__name__.encode())
+            for name, value in group.content():
+                array = value.detach().cpu().contiguous().numpy()
+                digest.update(f"{name}{array.dtype}{array.shape}".encode())
+                digest.update(array.tobytes())
+        return digest.hexdigest()
+
+    def __repr__(self) -> str:
+        return f"FactorGraph({self.num_variables} variables, {self.num_factors} factors)"
+
+
+def _index_of(variables: Sequence[Variable]) -> dict[str, int]:
+    index: dict[str, int] = {}
+    for position, variable in enumerate(variables):
+        if not isinstance(variable, Variable):
+            raise ModelError(f"variable {position} is a {type(variable).__name__}, not a Variable")
+        if variable.name in index:
+            raise ModelError(f"two variables are named {variable.name!r}: names must be distinct")
+        index[variable.name] = position
+    return index
+
+
+def _refuse_impossible(
+    groups: Sequence[FactorGroup], model: FactorGraph, observed: dict[int, int]
+) -> None:
+    """Say which factor the evidence makes zero, if one is."""
+    for group in groups:
+        if not isinstance(group, TableGroup):
+            continue
+        is_zero = (group.tables.flatten(1) if group.arity else group.tables[:, None]) == -torch.inf
+        is_dead = is_zero.all(1)
+        if bool(is_dead.any()):
+            culprit = model.factors[int(group.ids[is_dead][0])]
+            blamed = ", ".join(
+                f"{name}={model.variables[v].states[observed[v]]}"
+                for name in culprit.scope
+                if (v := model.index(name)) in observed
+            )
+            raise ImpossibleEvidenceError(
+                f"the evidence has probability zero: {blamed} is impossible under the factor over "
+                f"({', '.join(culprit.scope)})"
+            )

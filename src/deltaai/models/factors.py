@@ -1,0 +1,165 @@
+"""Factors as a user writes them, one object each.
+
+A factor is a positive function of a few variables; all of them are kept as logarithms, ``-inf``
+for zero. A :class:`~deltaai.models.factor_graph.FactorGraph` stores them in groups of one shape
+(see :mod:`deltaai.models.groups`), where they are evaluated; nothing is evaluated here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from deltaai.errors import ModelError
+
+ArrayLike = Any  # whatever numpy.asarray or torch.as_tensor takes
+
+
+def _checked_scope(scope: Sequence[str]) -> tuple[str, ...]:
+    names = (scope,) if isinstance(scope, str) else tuple(scope)
+    for name in names:
+        if not isinstance(name, str):
+            raise ModelError(f"a factor's scope holds variable names, not {name!r}")
+        if names.count(name) > 1:
+            raise ModelError(f"the scope ({', '.join(names)}) names {name!r} twice")
+    return names
+
+
+def _as_table(values: ArrayLike, scope: tuple[str, ...]) -> Tensor:
+    where = f"the table over ({', '.join(scope)})"
+    try:
+        if isinstance(values, Tensor):
+            table = values if values.is_floating_point() else values.double()
+        else:
+            table = torch.as_tensor(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{where} is not an array of numbers: {error}") from None
+    if table.ndim != len(scope):
+        raise ModelError(
+            f"{where} has {table.ndim} axes for {len(scope)} variables: one axis a variable"
+        )
+    return table
+
+
+def _logarithm(values: Tensor, scope: tuple[str, ...]) -> Tensor:
+    if bool((values < 0).any()):
+        raise ModelError(
+            f"the table over ({', '.join(scope)}) has the negative entry {float(values.min())}: "
+            "factors are positive or zero"
+        )
+    return values.log()
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class TableFactor:
+    """A factor given by the table of its logarithms, one axis a variable of the scope.
+
+    >>> TableFactor.from_values(["rain", "wet"], [[1.0, 0.0], [0.5, 0.5]]).log_table[0]
+    tensor([0., -inf], dtype=torch.float64)
+    """
+
+    scope: tuple[str, ...]
+    log_table: Tensor
+
+    def __init__(self, scope: Sequence[str], log_table: ArrayLike) -> None:
+        object.__setattr__(self, "scope", _checked_scope(scope))
+        object.__setattr__(self, "log_table", _as_table(log_table, self.scope))
+
+    @classmethod
+    def from_values(cls, scope: Sequence[str], values: ArrayLike) -> TableFactor:
+        """Build from the factor's values themselves (zero allowed) instead of logarithms."""
+        names = _checked_scope(scope)
+        return cls(names, _logarithm(_as_table(values, names), names))
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class ConditionalTable:
+    """The table p(child | parents) of a Bayesian network, the child's axis last.
+
+    Rows that do not sum to one are kept as they are: files have them, and ``deltaai check`` says
+    so. Use :meth:`from_log` to hand over logarithms.
+    """
+
+    scope: tuple[str, ...]
+    log_table: Tensor
+
+    def __init__(self, child: str, parents: Sequence[str], probabilities: ArrayLike) -> None:
+        scope = _checked_scope((*_checked_scope(parents), child))
+        object.__setattr__(self, "scope", scope)
+        object.__setattr__(self, "log_table", _logarithm(_as_table(probabilities, scope), scope))
+
+    @classmethod
+    def from_log(cls, child: str, parents: Sequence[str], log_table: ArrayLike) -> ConditionalTable:
+        """Build from log-probabilities."""
+        scope = _checked_scope((*_checked_scope(parents), child))
+        made = object.__new__(cls)
+        object.__setattr__(made, "scope", scope)
+        object.__setattr__(made, "log_table", _as_table(log_table, scope))
+        return made
+
+    @property
+    def child(self) -> str:
+        """The variable this table gives the distribution of."""
+        return self.scope[-1]
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The variables it is conditioned on."""
+        return self.scope[:-1]
+
+
+@dataclass(frozen=True)
+class SpinCoupling:
+    """log φ = strength · s_first · s_second for two binary variables, s = 2x - 1."""
+
+    first: str
+    second: str
+    strength: float
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        """Names of the two variables."""
+        return (self.first, self.second)
+
+
+@dataclass(frozen=True)
+class SpinField:
+    """log φ = strength · s for one binary variable, s = 2x - 1."""
+
+    variable: str
+    strength: float
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        """Name of the one variable."""
+        return (self.variable,)
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class NeuralFactor:
+    """A factor whose logarithm is the output of a torch module on the encoded states.
+
+    A variable with two states is encoded as one number, -1 or +1; one with K other states as a
+    one-hot vector of length K. The encodings stand side by side in the order of the scope, so the
+    module maps ``(..., width)`` to ``(...)`` or ``(..., 1)``. Factors that use the very same
+    module object share its parameters.
+    """
+
+    scope: tuple[str, ...]
+    module: nn.Module
+
+    def __init__(self, scope: Sequence[str], module: nn.Module) -> None:
+        object.__setattr__(self, "scope", _checked_scope(scope))
+        if not self.scope:
+            raise ModelError("a neural factor needs at least one variable in its scope")
+        if not isinstance(module, nn.Module):
+            raise ModelError(f"a neural factor needs a torch.nn.Module, not {type(module)}")
+        object.__setattr__(self, "module", module)
+
+
+Factor = TableFactor | ConditionalTable | SpinCoupling | SpinField | NeuralFactor

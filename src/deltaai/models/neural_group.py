@@ -1,0 +1,231 @@
+"""Neural factors: modules of one architecture, evaluated together.
+
+The parameters of the modules are stacked and the architecture is mapped over the stack
+(``torch.func``), so a thousand small networks cost a few batched products. Factors over few joint
+states are evaluated once at each of them and then read as tables; the tables are rebuilt whenever
+a parameter has changed, and at every call while gradients are recorded.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from deltaai.errors import ModelError
+from deltaai.models.clamped_group import ClampedGroup
+from deltaai.models.factors import Factor, NeuralFactor
+from deltaai.models.groups import Clamp, Columns, FactorGroup, joint_states, moved
+from deltaai.models.table_group import look_up, strides_of
+from deltaai.models.variable import Variable
+
+# Below this many joint states a factor is read from its table.
+LARGEST_TABULATED = 4096
+
+
+def encoded_width(sizes: Sequence[int]) -> int:
+    """Length of the encoding of a scope: one number for two states, K for K others."""
+    return sum(1 if size == 2 else size for size in sizes)
+
+
+def encode(
+    values: Int[Tensor, "arity *shape"], sizes: Sequence[int], dtype: torch.dtype
+) -> Float[Tensor, "*shape width"]:
+    """Encode the states of a scope: -1 or +1 for two states, one-hot for K others."""
+    parts = []
+    for value, size in zip(values.long(), sizes, strict=True):
+        if size == 2:
+            parts.append((2 * value - 1).unsqueeze(-1).to(dtype))
+        else:
+            parts.append(nn.functional.one_hot(value, size).to(dtype))
+    return torch.cat(parts, dim=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class NeuralGroup(FactorGroup):
+    """Neural factors of one architecture and shape.
+
+    Parameters
+    ----------
+    state_sizes : number of states at each place of the scope.
+    network_of : which parameter set each factor uses (several may share one).
+    skeleton : the module whose forward pass is mapped over the parameter sets.
+    stacked : parameters and buffers by name, one leading axis over parameter sets.
+    """
+
+    state_sizes: tuple[int, ...]
+    network_of: Int[Tensor, "factor"]
+    skeleton: nn.Module
+    stacked: dict[str, Tensor]
+    _cache: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def build(
+        cls,
+        ids: Int[Tensor, "factor"],
+        scopes: Int[Tensor, "factor arity"],
+        sizes: tuple[int, ...],
+        modules: Sequence[nn.Module],
+        dtype: torch.dtype,
+    ) -> NeuralGroup:
+        """Stack modules of one architecture; the same object twice is stored once."""
+        distinct = {id(module): module for module in modules}
+        number = {key: position for position, key in enumerate(distinct)}
+        first = modules[0]
+        stacked: dict[str, Tensor] = {}
+        for name, value in first.state_dict(keep_vars=True).items():
+            copies = [module.state_dict(keep_vars=True)[name] for module in distinct.values()]
+            together = torch.stack([value.detach() for value in copies])
+            if together.is_floating_point():
+                together = together.to(dtype)
+            stacked[name] = together.requires_grad_(any(value.requires_grad for value in copies))
+        network_of = torch.tensor([number[id(module)] for module in modules], dtype=torch.long)
+        skeleton = copy.deepcopy(first).to("meta").eval()
+        group = cls(ids, scopes, sizes, network_of, skeleton, stacked)
+        group._check_output()
+        return group
+
+    def _check_output(self) -> None:
+        width = encoded_width(self.state_sizes)
+        probe = torch.zeros(1, width, dtype=self.dtype, device=self.scopes.device)
+        first = {name: value[0].detach() for name, value in self.stacked.items()}
+        try:
+            output = functional_call(self.skeleton, first, (probe,))
+        except Exception as error:
+            raise ModelError(
+                f"a neural factor's module must take inputs of width {width} (its encoded "
+                f"scope), but failed: {error}"
+            ) from error
+        if not isinstance(output, Tensor) or tuple(output.shape) not in {(1,), (1, 1)}:
+            shape = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+            raise ModelError(
+                f"a neural factor's module must map (batch, {width}) to (batch,) or (batch, 1), "
+                f"not to {shape} for a batch of one"
+            )
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of states at each place of the scope."""
+        return self.state_sizes
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type of the values."""
+        return next(
+            (v.dtype for v in self.stacked.values() if v.is_floating_point()), torch.float64
+        )
+
+    def log_values_encoded(
+        self, network: Int[Tensor, "some"], features: Float[Tensor, "some batch width"]
+    ) -> Float[Tensor, "some batch"]:
+        """Apply chosen parameter sets to encoded scopes, which need not be valid states."""
+        everything = torch.equal(network, torch.arange(self._num_networks, device=network.device))
+        chosen = {
+            name: value if everything else value.index_select(0, network)
+            for name, value in self.stacked.items()
+        }
+
+        def one(parameters: dict[str, Tensor], inputs: Tensor) -> Tensor:
+            output: Tensor = functional_call(self.skeleton, parameters, (inputs,))
+            return output.reshape(inputs.shape[:-1])
+
+        mapped: Tensor = vmap(one)(chosen, features)
+        return mapped
+
+    def log_values_at(
+        self, factor: Int[Tensor, "pair"], values: Int[Tensor, "arity pair"]
+    ) -> Float[Tensor, "pair"]:
+        """Evaluate chosen factors, each at given values of its scope."""
+        network = self.network_of[factor]
+        if self._is_tabulated:
+            index = network * self.table_size
+            for value, stride in zip(values, strides_of(self.sizes), strict=True):
+                index = index + value.long() * stride
+            return self._network_tables().flatten().index_select(0, index)
+        features = encode(values, self.sizes, self.dtype)
+        return self.log_values_encoded(network, features[:, None, :]).squeeze(1)
+
+    def log_values(self, columns: Columns) -> Float[Tensor, "factor batch"]:
+        """Evaluate every factor at full states."""
+        if self._is_tabulated:
+            tables = self._network_tables().index_select(0, self.network_of)
+            return look_up(tables, self.scopes, columns)
+        features = encode(self.scope_values(columns), self.sizes, self.dtype)
+        return self.log_values_encoded(self.network_of, features)
+
+    def log_tables(self) -> Float[Tensor, "factor *states"]:
+        """Evaluate every factor at each of its joint states."""
+        return self._network_tables().index_select(0, self.network_of)
+
+    def as_factors(self, variables: Sequence[Variable]) -> list[Factor]:
+        """Return the factors one by one, each with its own copy of the current parameters."""
+        networks = []
+        for position in range(self._num_networks):
+            module = copy.deepcopy(self.skeleton).to_empty(device=self.scopes.device)
+            module = module.to(self.dtype)
+            module.load_state_dict({n: v[position].detach() for n, v in self.stacked.items()})
+            networks.append(module)
+        return [
+            NeuralFactor([variables[v].name for v in scope], networks[network])
+            for scope, network in zip(self.scopes.tolist(), self.network_of.tolist(), strict=True)
+        ]
+
+    def condition(self, clamp: Clamp) -> list[FactorGroup]:
+        """Return the groups that remain when some variables are fixed."""
+        remaining: list[FactorGroup] = []
+        for fixed, free, chosen in clamp.patterns(self.scopes):
+            group = self.select(chosen)
+            if not fixed:
+                scopes = clamp.renumbered[group.scopes]
+                remaining.append(replace(group, scopes=scopes))
+            else:
+                remaining.append(ClampedGroup.build(group, fixed, free, clamp))
+        return remaining
+
+    def to(self, device: torch.device | str | None, dtype: torch.dtype | None) -> Self:
+        """Return the group on another device or in another floating type."""
+        group = super().to(device, dtype)
+        stacked = {name: moved(value, device, dtype) for name, value in self.stacked.items()}
+        return replace(group, stacked=stacked, _cache={})
+
+    def parameters(self) -> Iterator[Tensor]:
+        """Yield the stacked parameters that a learner may change."""
+        yield from (value for value in self.stacked.values() if value.requires_grad)
+
+    def content(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield, under stable names, all that the values of the factors depend on."""
+        yield from super().content()
+        yield from self.stacked.items()
+        yield repr(self.skeleton), torch.tensor(self.state_sizes)
+
+    @property
+    def _num_networks(self) -> int:
+        return next((value.shape[0] for value in self.stacked.values()), 1)
+
+    @property
+    def _is_tabulated(self) -> bool:
+        return math.prod(self.sizes) <= LARGEST_TABULATED
+
+    def _network_tables(self) -> Float[Tensor, "network *states"]:
+        """Each parameter set at each joint state; kept while no parameter changes."""
+        versions = tuple(value._version for value in self.stacked.values())
+        is_recorded = torch.is_grad_enabled() and any(True for _ in self.parameters())
+        if not is_recorded and self._cache.get("versions") == versions:
+            kept: Tensor = self._cache["tables"]
+            return kept
+        device = self.scopes.device
+        features = encode(joint_states(self.sizes, device).T, self.sizes, self.dtype)
+        networks = torch.arange(self._num_networks, device=device)
+        tables = self.log_values_encoded(
+            networks, features.expand(self._num_networks, *features.shape)
+        ).reshape(self._num_networks, *self.sizes)
+        if not is_recorded:
+            self._cache.update(versions=versions, tables=tables)
+        return tables

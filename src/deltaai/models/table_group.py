@@ -1,0 +1,129 @@
+"""Factors given by log-tables: plain ones and the conditional tables of Bayesian networks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from deltaai.models.factors import ConditionalTable, Factor, TableFactor
+from deltaai.models.groups import Clamp, Columns, FactorGroup
+from deltaai.models.variable import Variable
+
+
+def strides_of(sizes: Sequence[int]) -> list[int]:
+    """Step in a flat table for each variable of its scope, the last one fastest.
+
+    >>> strides_of((2, 3, 4))
+    [12, 4, 1]
+    """
+    strides, step = [], 1
+    for size in reversed(sizes):
+        strides.append(step)
+        step *= size
+    return strides[::-1]
+
+
+def look_up(
+    tables: Float[Tensor, "factor *states"],
+    scopes: Int[Tensor, "factor arity"],
+    columns: Columns,
+) -> Float[Tensor, "factor batch"]:
+    """Read each factor's table at full states, without a loop over factors."""
+    index = torch.zeros(scopes.shape[0], columns.shape[1], dtype=torch.long, device=columns.device)
+    for place, stride in enumerate(strides_of(tables.shape[1:])):
+        index.add_(columns.index_select(0, scopes[:, place]), alpha=stride)
+    return tables.flatten(1).gather(1, index) if scopes.shape[1] else tables[:, None] + 0 * index
+
+
+@dataclass(frozen=True, eq=False)
+class TableGroup(FactorGroup):
+    """Log-tables of one shape.
+
+    Parameters
+    ----------
+    tables : the logarithm of each factor, one axis a variable; ``-inf`` for zero.
+    """
+
+    tables: Float[Tensor, "factor *states"]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of states at each place of the scope."""
+        return tuple(self.tables.shape[1:])
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type of the values."""
+        return self.tables.dtype
+
+    def log_values_at(
+        self, factor: Int[Tensor, "pair"], values: Int[Tensor, "arity pair"]
+    ) -> Float[Tensor, "pair"]:
+        """Evaluate chosen factors, each at given values of its scope."""
+        index = factor * self.table_size
+        for place, stride in enumerate(strides_of(self.sizes)):
+            index = index + values[place].long() * stride
+        return self.tables.flatten().index_select(0, index)
+
+    def log_values(self, columns: Columns) -> Float[Tensor, "factor batch"]:
+        """Evaluate every factor at full states."""
+        return look_up(self.tables, self.scopes, columns)
+
+    def log_slices(self, columns: Columns, place: int) -> Float[Tensor, "factor state batch"]:
+        """Evaluate every factor with the variable at ``place`` of its scope set to each value."""
+        others = [other for other in range(self.arity) if other != place]
+        by_state = self.tables.movedim(place + 1, 1)  # (factor, state, *others)
+        num_states = by_state.shape[1]
+        flat = by_state.reshape(-1, *by_state.shape[2:])
+        scopes = self.scopes[:, others].repeat_interleave(num_states, 0)
+        return look_up(flat, scopes, columns).reshape(self.num_factors, num_states, -1)
+
+    def log_tables(self) -> Float[Tensor, "factor *states"]:
+        """Return the tables themselves."""
+        return self.tables
+
+    def as_factors(self, variables: Sequence[Variable]) -> list[Factor]:
+        """Return the factors one by one, as a user writes them."""
+        return [
+            TableFactor([variables[v].name for v in scope], table)
+            for scope, table in zip(self.scopes.tolist(), self.tables, strict=True)
+        ]
+
+    def condition(self, clamp: Clamp) -> list[FactorGroup]:
+        """Return the groups that remain when some variables are fixed."""
+        remaining: list[FactorGroup] = []
+        for fixed, free, chosen in clamp.patterns(self.scopes):
+            group = self.select(chosen)
+            index: list[Tensor | slice] = [torch.arange(len(chosen), device=chosen.device)]
+            index += [
+                clamp.values[group.scopes[:, place]] if place in fixed else slice(None)
+                for place in range(self.arity)
+            ]
+            # The first index is a tensor, so torch puts the factors' axis first in every case.
+            tables, scopes = group.tables[tuple(index)], clamp.renumbered[group.scopes[:, free]]
+            kind = type(self) if self._keeps_kind(fixed) else TableGroup
+            remaining.append(kind(group.ids, scopes, tables))
+        return remaining
+
+    def _keeps_kind(self, fixed: tuple[int, ...]) -> bool:
+        return True
+
+
+@dataclass(frozen=True, eq=False)
+class ConditionalTableGroup(TableGroup):
+    """Conditional tables p(child | parents) of one shape, the child's axis last."""
+
+    def as_factors(self, variables: Sequence[Variable]) -> list[Factor]:
+        """Return the factors one by one, as a user writes them."""
+        made: list[Factor] = []
+        for scope, table in zip(self.scopes.tolist(), self.tables, strict=True):
+            *parents, child = (variables[v].name for v in scope)
+            made.append(ConditionalTable.from_log(child, parents, table))
+        return made
+
+    def _keeps_kind(self, fixed: tuple[int, ...]) -> bool:
+        return self.arity - 1 not in fixed  # without its child it is no longer a distribution
