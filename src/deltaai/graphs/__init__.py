@@ -1,5 +1,34 @@
 """Graphs: Markov graphs, elimination, chordal completions, junction trees, DAGs."""
 
+from deltaai.graphs.chordal import (
+    ChordalGraph,
+    chordal_completion,
+    is_perfect_order,
+    maximum_cardinality_order,
+)
+from deltaai.graphs.dag import Dag, SubDag, moral_graph, random_dag, random_sub_dag
+from deltaai.graphs.elimination import Elimination, best_elimination, eliminate
+from deltaai.graphs.junction_tree import JunctionTree, junction_tree
+from deltaai.graphs.orders import min_fill_order, min_weight_order, sweep_order
 from deltaai.graphs.undirected import UndirectedGraph
 
-__all__ = ["UndirectedGraph"]
+__all__ = [
+    "ChordalGraph",
+    "Dag",
+    "Elimination",
+    "JunctionTree",
+    "SubDag",
+    "UndirectedGraph",
+    "best_elimination",
+    "chordal_completion",
+    "eliminate",
+    "is_perfect_order",
+    "junction_tree",
+    "maximum_cardinality_order",
+    "min_fill_order",
+    "min_weight_order",
+    "moral_graph",
+    "random_dag",
+    "random_sub_dag",
+    "sweep_order",
+]

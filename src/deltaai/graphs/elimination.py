@@ -1,0 +1,126 @@
+"""What an elimination order does to a graph, before any table exists.
+
+Eliminating v joins its later neighbours, so v's *front* is the set of later vertices it is joined
+to by then, and {v} with its front is a clique of the chordal completion. The fronts follow from
+the order by one pass: the front of v holds v's own later neighbours and the fronts of the
+vertices whose first later neighbour is v.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from deltaai.errors import GraphError
+from deltaai.graphs.orders import Order, min_fill_order, min_weight_order, sweep_order
+from deltaai.graphs.undirected import UndirectedGraph
+
+
+@dataclass(frozen=True, eq=False)
+class Elimination:
+    """An order with the fronts it gives.
+
+    Parameters
+    ----------
+    order : the vertices, first eliminated first.
+    fronts : for each vertex, the later vertices it is joined to when eliminated, in order.
+    """
+
+    order: Order
+    fronts: tuple[tuple[int, ...], ...]
+
+    @property
+    def width(self) -> int:
+        """Size of the largest front: the induced width."""
+        return max((len(front) for front in self.fronts), default=0)
+
+    @cached_property
+    def parents(self) -> tuple[int, ...]:
+        """First vertex of each front, -1 where it is empty: the elimination forest."""
+        return tuple(front[0] if front else -1 for front in self.fronts)
+
+    def edges(self) -> np.ndarray:
+        """Edges of the chordal completion."""
+        lengths = [len(front) for front in self.fronts]
+        sources = np.repeat(np.arange(len(self.fronts)), lengths)
+        targets = np.fromiter((v for front in self.fronts for v in front), np.int64, sum(lengths))
+        return np.stack((sources, targets), axis=1)
+
+    def log2_table_sizes(self, num_states: Sequence[int]) -> np.ndarray:
+        """Log2 of the number of joint states of each vertex and its front."""
+        log_states = [math.log2(size) for size in num_states]
+        return np.array(
+            [log_states[v] + sum(log_states[u] for u in f) for v, f in enumerate(self.fronts)]
+        )
+
+
+def eliminate(graph: UndirectedGraph, order: Iterable[int]) -> Elimination:
+    """Find the fronts that an order gives.
+
+    >>> square = UndirectedGraph.from_edges(4, [(0, 1), (1, 2), (2, 3), (3, 0)])
+    >>> eliminate(square, (0, 1, 2, 3)).fronts
+    ((1, 3), (2, 3), (3,), ())
+    """
+    order = tuple(order)
+    num_vertices = graph.num_vertices
+    rank = [-1] * num_vertices
+    for position, vertex in enumerate(order):
+        if not 0 <= vertex < num_vertices or rank[vertex] >= 0:
+            raise GraphError(f"an elimination order names each vertex once; see {vertex}")
+        rank[vertex] = position
+    if len(order) != num_vertices:
+        raise GraphError(f"the order has {len(order)} of the graph's {num_vertices} vertices")
+
+    fronts: list[tuple[int, ...]] = [()] * num_vertices
+    inherited: list[set[int]] = [set() for _ in range(num_vertices)]  # by rank
+    for position, vertex in enumerate(order):
+        front = inherited[position]
+        front.update(rank[other] for other in graph.neighbours(vertex) if rank[other] > position)
+        front.discard(position)
+        ranks = sorted(front)
+        fronts[vertex] = tuple(order[later] for later in ranks)
+        if ranks:
+            heir = inherited[ranks[0]]
+            if len(heir) < len(front):  # keep the larger set, add the smaller one to it
+                inherited[ranks[0]] = front
+                front.update(heir)
+            else:
+                heir.update(front)
+        inherited[position] = set()
+    return Elimination(order, tuple(fronts))
+
+
+def best_elimination(
+    graph: UndirectedGraph,
+    num_states: Sequence[int],
+    *,
+    tries: int = 4,
+    seed: int = 0,
+) -> Elimination:
+    """Try several orders and keep the one whose tables have the fewest entries in total.
+
+    Tried are the sweep, min-weight, min-fill, and min-fill with ``tries`` random tie-breaks.
+    """
+
+    def cost(candidate: Elimination) -> tuple[float, float]:
+        log_sizes = candidate.log2_table_sizes(num_states)
+        if not len(log_sizes):
+            return (0.0, 0.0)
+        top = float(log_sizes.max())
+        return (top + math.log2(np.exp2(log_sizes - top).sum()), top)
+
+    rng = np.random.default_rng(seed)
+    best = eliminate(graph, min_fill_order(graph))
+    if best.edges().shape[0] == graph.num_edges:
+        return best  # chordal already: no order has smaller cliques
+    for order in (
+        sweep_order(graph),
+        min_weight_order(graph, num_states),
+        *(min_fill_order(graph, rng) for _ in range(tries)),
+    ):
+        best = min(best, eliminate(graph, order), key=cost)
+    return best
