@@ -1,0 +1,283 @@
+"""Exact answers about a model: log Z, marginals, the most likely state, samples, conditionals.
+
+The public face of :mod:`deltaai.exact`: names, evidence and memory limits are dealt with here, the
+arithmetic in :mod:`deltaai.exact.buckets`. Evidence is taken out of the model first, so observed
+variables cost nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from deltaai.errors import GraphError, ImpossibleEvidenceError, MemoryLimitError, StateError
+from deltaai.exact.buckets import BucketTree
+from deltaai.exact.log_tables import LogTable, log_max_first, log_sum_first
+from deltaai.exact.memory import ExactCost, default_memory_limit, exact_cost
+from deltaai.graphs import Dag, Elimination, best_elimination, eliminate
+from deltaai.models import Evidence, FactorGraph, States
+
+Progress = Callable[[float], None]  # called with the fraction of the work that is done
+
+
+class MostLikely(NamedTuple):
+    """A most likely state: labels by name, the same as numbers, and its log score."""
+
+    labels: dict[str, str]
+    state: Int[Tensor, "var"]
+    log_score: float
+
+
+class ExactInference:
+    """Exact inference by elimination, within a memory limit.
+
+    Nothing is computed or allocated before a question is asked; what an answer needed is kept for
+    the next one.
+
+    Parameters
+    ----------
+    model : the target.
+    evidence : names to labels or state indices of the observed variables.
+    memory_limit : bytes the tables may take (default: half of what is free).
+    elimination : order to use, over the unobserved variables with more than one state; found
+        here by default.
+    progress : called with the fraction done during long work.
+
+    Raises
+    ------
+    MemoryLimitError
+        If the tables would not fit; raised before any is allocated.
+    """
+
+    def __init__(
+        self,
+        model: FactorGraph,
+        evidence: Evidence | None = None,
+        *,
+        memory_limit: int | None = None,
+        elimination: Elimination | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.model = model
+        self.observed = model.resolve_evidence(evidence)
+        reduced, self.free = without_fixed(model, evidence)
+        states = reduced.num_states.tolist()
+        self.elimination = elimination or best_elimination(reduced.markov_graph(), states)
+        self.cost: ExactCost = exact_cost(self.elimination, states)
+        limit = default_memory_limit() if memory_limit is None else memory_limit
+        if self.cost.peak_bytes > limit:
+            raise MemoryLimitError(self.cost.width, self.cost.peak_bytes, limit)
+        self._reduced = reduced
+        self._progress = progress
+        self._tree: BucketTree | None = None
+        self._sent: dict[str, list[LogTable]] = {}  # messages by what they do with a variable
+
+    # -- answers -------------------------------------------------------------------------------
+
+    def log_partition(self) -> float:
+        """Log Z: the log of the sum of all scores; with evidence, of the states that agree."""
+        total = self._buckets.log_total(self._messages("sum"))
+        if total == -math.inf:
+            raise ImpossibleEvidenceError(
+                "the evidence has probability zero under the model"
+                if self.observed
+                else "the model gives every state probability zero: its factors contradict"
+            )
+        return total
+
+    def marginals(self) -> dict[str, np.ndarray]:
+        """Probabilities of every variable's states; observed ones are certain."""
+        self.log_partition()
+        found = {v: _one_hot(k, len(self.model.variables[v].states)) for v, k in self._fixed()}
+        for variable, joint in self._clique_marginals():
+            size = self._buckets.sizes[variable]
+            single = joint.view(size, -1).sum(1)
+            found[self._original(variable)] = (single / single.sum()).cpu().numpy()
+        return {v.name: found[position] for position, v in enumerate(self.model.variables)}
+
+    def clique_marginals(self) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
+        """Yield the joint marginal of every maximal clique: names, and one axis a name.
+
+        One at a time, because together they may be larger than memory.
+        """
+        self.log_partition()
+        tree = self._buckets
+        is_maximal = [True] * tree.num_variables
+        for variable, parent in enumerate(tree.parents):
+            if parent >= 0 and len(tree.fronts[variable]) == len(tree.fronts[parent]) + 1:
+                is_maximal[parent] = False
+        for variable, joint in self._clique_marginals():
+            if is_maximal[variable]:
+                scope = tree.clique(variable)
+                names = tuple(self.model.variables[self._original(v)].name for v in scope)
+                shape = [tree.sizes[v] for v in scope]
+                yield names, joint.view(shape).cpu().numpy()
+
+    def map(self) -> MostLikely:
+        """Find a most likely state and its log score."""
+        tree, sent = self._buckets, self._messages("max")
+        score = tree.log_total(sent)
+        if score == -math.inf:
+            self.log_partition()  # says why
+        columns = tree.decode(sent, 1, lambda logits: logits.argmax(1))
+        state = self._full_states(columns)[0]
+        labels = {v.name: v.states[int(state[i])] for i, v in enumerate(self.model.variables)}
+        return MostLikely(labels, state, score)
+
+    def sample(self, num_samples: int, generator: torch.Generator | None = None) -> States:
+        """Draw independent exact samples, evidence filled in."""
+        if num_samples < 0:
+            raise StateError(f"the number of samples cannot be {num_samples}")
+        self.log_partition()
+
+        def draw(logits: Float[Tensor, "batch state"]) -> Int[Tensor, "batch"]:
+            cumulative = torch.softmax(logits, 1).cumsum(1)
+            threshold = torch.rand(
+                len(logits), 1, dtype=torch.float64, device=logits.device, generator=generator
+            )
+            # Scaled by the total, so that rounding in the sum can never select an impossible state.
+            return (cumulative <= threshold * cumulative[:, -1:]).sum(1)
+
+        return self._full_states(self._buckets.decode(self._messages("sum"), num_samples, draw))
+
+    def log_prob(self, x: States) -> Float[Tensor, "batch"]:
+        """Log-probability of full states given the evidence; -inf where they contradict it."""
+        log_prob = self.model.log_score(x).double() - self.log_partition()
+        for variable, value in self.observed.items():
+            log_prob = torch.where(x[:, variable] == value, log_prob, -math.inf)
+        return log_prob
+
+    # -- inside --------------------------------------------------------------------------------
+
+    @property
+    def _buckets(self) -> BucketTree:
+        if self._tree is None:
+            self._tree = BucketTree(self._reduced, self.elimination)
+        return self._tree
+
+    def _messages(self, kind: str) -> list[LogTable]:
+        """Messages for sums or maxima; only one set is held, as the memory limit allows."""
+        if kind not in self._sent:
+            self._sent.clear()
+            reduce = log_sum_first if kind == "sum" else log_max_first
+            self._sent[kind] = self._buckets.messages(reduce, self._reporter())
+        return self._sent[kind]
+
+    def _clique_marginals(self) -> Iterator[tuple[int, Float[Tensor, "entry"]]]:
+        report = self._reporter()
+        for variable, joint in self._buckets.clique_marginals(self._messages("sum")):
+            yield variable, joint
+            report(joint.numel())
+
+    def _reporter(self) -> Callable[[int], None]:
+        done, total, progress = 0, max(self.cost.total_entries, 1), self._progress
+
+        def report(entries: int) -> None:
+            nonlocal done
+            done += entries
+            if progress is not None:
+                progress(done / total)
+
+        return report
+
+    def _original(self, variable: int) -> int:
+        return self.free[self._buckets.order[variable]]
+
+    def _fixed(self) -> Iterator[tuple[int, int]]:
+        """Variables that are not inferred, with their state: observed or without a choice."""
+        inferred = set(self.free)
+        for variable in range(self.model.num_variables):
+            if variable not in inferred:
+                yield variable, self.observed.get(variable, 0)
+
+    def _full_states(self, columns: Int[Tensor, "free batch"]) -> States:
+        shape = (columns.shape[1], self.model.num_variables)
+        full = torch.zeros(shape, dtype=torch.long, device=columns.device)
+        for variable, value in self._fixed():
+            full[:, variable] = value
+        if self.free:
+            full[:, [self._original(v) for v in range(len(self.free))]] = columns.T
+        return full
+
+
+def without_fixed(
+    model: FactorGraph, evidence: Evidence | None
+) -> tuple[FactorGraph, tuple[int, ...]]:
+    """Take out observed variables and those with one state; also say which are left."""
+    fixed = dict(model.resolve_evidence(evidence))
+    for position, variable in enumerate(model.variables):
+        if len(variable.states) == 1:
+            fixed[position] = 0
+    free = tuple(v for v in range(model.num_variables) if v not in fixed)
+    return model.condition({model.variables[v].name: k for v, k in fixed.items()}), free
+
+
+def exact_conditionals(
+    model: FactorGraph, dag: Dag, *, memory_limit: int | None = None
+) -> list[Float[Tensor, "..."]]:
+    """Compute p(x_v | x_parents) under the model for every variable of a DAG.
+
+    Eliminating in the DAG's order backwards, the bucket of v is over v and its parents, so the
+    conditionals are read off the way up. Parent states of probability zero, which have no
+    conditional, get the uniform distribution.
+
+    Parameters
+    ----------
+    model : the target; condition it first if there is evidence.
+    dag : an I-map of it: the skeleton must contain the model's Markov graph.
+
+    Returns
+    -------
+    One table a variable: an axis for each parent, ascending, then the variable's own.
+    """
+    graph = model.markov_graph()
+    if not dag.skeleton.contains(graph):
+        raise GraphError(
+            "the DAG is no I-map of the model: two variables that share a factor are not joined; "
+            "build it from a chordal completion of model.markov_graph()"
+        )
+    elimination = eliminate(dag.skeleton, dag.order[::-1])
+    states = model.num_states.tolist()
+    cost = exact_cost(elimination, states)
+    limit = default_memory_limit() if memory_limit is None else memory_limit
+    all_tables = cost.peak_bytes + 8 * cost.total_entries
+    if all_tables > limit:
+        raise MemoryLimitError(cost.width, all_tables, limit)
+    tree = BucketTree(model, eliminate(graph, elimination.order))
+    sent = tree.messages(log_sum_first, lambda _: None)
+    tables = []
+    for variable in range(model.num_variables):
+        family = (*dag.parents[variable], variable)
+        ranks = [tree.rank[v] for v in family]
+        scope = tuple(sorted(ranks))
+        flat = tree.conditional_given(tree.rank[variable], sent, scope)
+        table = flat.view([tree.sizes[rank] for rank in scope])
+        table = table.permute([scope.index(rank) for rank in ranks])
+        total = table.sum(-1, keepdim=True)
+        tables.append(torch.where(total > 0, table, 1.0 / states[variable]))
+    return tables
+
+
+def _one_hot(state: int, num_states: int) -> np.ndarray:
+    row = np.zeros(num_states)
+    row[state] = 1.0
+    return row
+
+
+def exact(
+    model: FactorGraph, evidence: Evidence | None = None, *, memory_limit: int | None = None
+) -> ExactInference:
+    """Prepare exact inference; see :class:`ExactInference` for the questions it answers.
+
+    >>> from deltaai.models import zoo
+    >>> answer = exact(zoo.sprinkler(), {"wet_grass": "yes"})
+    >>> round(float(answer.marginals()["rain"][1]), 4)
+    0.7079
+    """
+    return ExactInference(model, evidence, memory_limit=memory_limit)

@@ -1,0 +1,102 @@
+"""How much memory exact inference would take, and how much it may."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from deltaai.graphs import Elimination
+
+BYTES_PER_ENTRY = 8  # everything exact is float64
+# Tables of the largest clique's size that are alive at once while it is processed.
+WORKING_TABLES = 3
+_FALLBACK_LIMIT = 4 * 1024**3
+
+
+@dataclass(frozen=True)
+class ExactCost:
+    """What an elimination costs before anything is allocated.
+
+    Parameters
+    ----------
+    width : size of the largest front.
+    largest_table : entries of the largest clique table.
+    total_entries : entries of all clique tables together; time is proportional to it.
+    peak_bytes : memory at the worst moment of computing log Z and all marginals.
+    """
+
+    width: int
+    largest_table: int
+    total_entries: int
+    peak_bytes: int
+
+
+def exact_cost(elimination: Elimination, num_states: Sequence[int]) -> ExactCost:
+    """Predict the cost of an elimination from the sizes of its fronts alone.
+
+    All messages (tables over fronts) are kept; the downward pass holds, beside them, the marginals
+    of fronts whose vertex still waits, of which at most one per clique on the way to the root and
+    its siblings exists, and a few tables of the clique at work.
+    """
+    fronts = [_product(front, num_states) for front in elimination.fronts]
+    cliques = [size * num_states[v] for v, size in enumerate(fronts)]
+    largest = max(cliques, default=1)
+    entries = sum(fronts) + waiting_entries(elimination, fronts) + WORKING_TABLES * largest
+    return ExactCost(elimination.width, largest, sum(cliques), BYTES_PER_ENTRY * entries)
+
+
+def waiting_entries(elimination: Elimination, front_sizes: Sequence[int]) -> int:
+    """Most entries of front marginals alive at once in the downward pass (depth first)."""
+    children = children_of(elimination)
+    stack = [v for v in elimination.order if elimination.parents[v] < 0]
+    alive = sum(front_sizes[v] for v in stack)
+    most = alive
+    while stack:
+        vertex = stack.pop()
+        stack += children[vertex]
+        alive += sum(front_sizes[child] for child in children[vertex])
+        most = max(most, alive)
+        alive -= front_sizes[vertex]
+    return most
+
+
+def children_of(elimination: Elimination) -> list[list[int]]:
+    """Children of each vertex in the elimination forest, in elimination order."""
+    children: list[list[int]] = [[] for _ in elimination.order]
+    for vertex in elimination.order:
+        if elimination.parents[vertex] >= 0:
+            children[elimination.parents[vertex]].append(vertex)
+    return children
+
+
+def default_memory_limit() -> int:
+    """Half of the memory that is free now, as far as the system tells."""
+    candidates = [_meminfo_available(), _cgroup_available()]
+    known = [number for number in candidates if number is not None]
+    return min(known) // 2 if known else _FALLBACK_LIMIT
+
+
+def _meminfo_available() -> int | None:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    return None
+
+
+def _cgroup_available() -> int | None:
+    """Free memory of the container, if one limits it."""
+    folder = Path("/sys/fs/cgroup")
+    try:
+        limit = int((folder / "memory.max").read_text())
+        return max(limit - int((folder / "memory.current").read_text()), 0)
+    except (OSError, ValueError):
+        return None
+
+
+def _product(variables: Sequence[int], num_states: Sequence[int]) -> int:
+    return math.prod(num_states[v] for v in variables)
