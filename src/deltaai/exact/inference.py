@@ -18,7 +18,7 @@ from torch import Tensor
 
 from deltaai.errors import GraphError, ImpossibleEvidenceError, MemoryLimitError, StateError
 from deltaai.exact.buckets import BucketTree
-from deltaai.exact.log_tables import LogTable, log_max_first, log_sum_first
+from deltaai.exact.log_tables import log_max_first, log_sum_first
 from deltaai.exact.memory import ExactCost, default_memory_limit, exact_cost
 from deltaai.graphs import Dag, Elimination, best_elimination, eliminate
 from deltaai.models import Evidence, FactorGraph, States
@@ -76,13 +76,13 @@ class ExactInference:
         self._reduced = reduced
         self._progress = progress
         self._tree: BucketTree | None = None
-        self._sent: dict[str, list[LogTable]] = {}  # messages by what they do with a variable
+        self._sent = ""  # which messages the buckets hold now
 
     # -- answers -------------------------------------------------------------------------------
 
     def log_partition(self) -> float:
         """Log Z: the log of the sum of all scores; with evidence, of the states that agree."""
-        total = self._buckets.log_total(self._messages("sum"))
+        total = self._after("sum").log_total()
         if total == -math.inf:
             raise ImpossibleEvidenceError(
                 "the evidence has probability zero under the model"
@@ -117,15 +117,15 @@ class ExactInference:
                 scope = tree.clique(variable)
                 names = tuple(self.model.variables[self._original(v)].name for v in scope)
                 shape = [tree.sizes[v] for v in scope]
-                yield names, joint.view(shape).cpu().numpy()
+                yield names, joint.view(shape).clone().cpu().numpy()
 
     def map(self) -> MostLikely:
         """Find a most likely state and its log score."""
-        tree, sent = self._buckets, self._messages("max")
-        score = tree.log_total(sent)
+        tree = self._after("max")
+        score = tree.log_total()
         if score == -math.inf:
             self.log_partition()  # says why
-        columns = tree.decode(sent, 1, lambda logits: logits.argmax(1))
+        columns = tree.decode(1, lambda logits: logits.argmax(1))
         state = self._full_states(columns)[0]
         labels = {v.name: v.states[int(state[i])] for i, v in enumerate(self.model.variables)}
         return MostLikely(labels, state, score)
@@ -144,7 +144,7 @@ class ExactInference:
             # Scaled by the total, so that rounding in the sum can never select an impossible state.
             return (cumulative <= threshold * cumulative[:, -1:]).sum(1)
 
-        return self._full_states(self._buckets.decode(self._messages("sum"), num_samples, draw))
+        return self._full_states(self._after("sum").decode(num_samples, draw))
 
     def log_prob(self, x: States) -> Float[Tensor, "batch"]:
         """Log-probability of full states given the evidence; -inf where they contradict it."""
@@ -161,17 +161,18 @@ class ExactInference:
             self._tree = BucketTree(self._reduced, self.elimination)
         return self._tree
 
-    def _messages(self, kind: str) -> list[LogTable]:
-        """Messages for sums or maxima; only one set is held, as the memory limit allows."""
-        if kind not in self._sent:
-            self._sent.clear()
+    def _after(self, kind: str) -> BucketTree:
+        """Buckets with messages sent, for sums or for maxima: they hold one kind at a time."""
+        if self._sent != kind:
+            self._sent = ""  # nothing valid while they are being sent
             reduce = log_sum_first if kind == "sum" else log_max_first
-            self._sent[kind] = self._buckets.messages(reduce, self._reporter())
-        return self._sent[kind]
+            self._buckets.send_messages(reduce, self._reporter())
+            self._sent = kind
+        return self._buckets
 
     def _clique_marginals(self) -> Iterator[tuple[int, Float[Tensor, "entry"]]]:
         report = self._reporter()
-        for variable, joint in self._buckets.clique_marginals(self._messages("sum")):
+        for variable, joint in self._after("sum").clique_marginals():
             yield variable, joint
             report(joint.numel())
 
@@ -250,13 +251,13 @@ def exact_conditionals(
     if all_tables > limit:
         raise MemoryLimitError(cost.width, all_tables, limit)
     tree = BucketTree(model, eliminate(graph, elimination.order))
-    sent = tree.messages(log_sum_first, lambda _: None)
+    tree.send_messages(log_sum_first, lambda _: None)
     tables = []
     for variable in range(model.num_variables):
         family = (*dag.parents[variable], variable)
         ranks = [tree.rank[v] for v in family]
         scope = tuple(sorted(ranks))
-        flat = tree.conditional_given(tree.rank[variable], sent, scope)
+        flat = tree.conditional_over(tree.rank[variable], scope)
         table = flat.view([tree.sizes[rank] for rank in scope])
         table = table.permute([scope.index(rank) for rank in ranks])
         total = table.sum(-1, keepdim=True)

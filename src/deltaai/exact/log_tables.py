@@ -1,9 +1,11 @@
-"""Log-tables over scopes: add two, sum variables out, read entries.
+"""Log-tables over scopes: add several, sum variables out, read entries.
 
 Variables are numbers in elimination order and every scope is ascending, so any two tables agree
 on the order of their axes and combining them is broadcasting. Tables are stored flat; neighbouring
 axes that behave alike are fused into one before an operation, which keeps the number of tensor
-dimensions small however wide the scope is.
+dimensions small however wide the scope is. Results go to memory that the caller provides: exact
+inference uses little else than a few large tables, and allocating them anew each time costs more
+than computing them.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from torch import Tensor
 
 Scope = tuple[int, ...]
 Sizes = Sequence[int]
+Buffers = tuple[Tensor, Tensor]  # two flat scratch tables, used in turn
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,20 +32,20 @@ class LogTable:
     values: Float[Tensor, "entry"]
 
 
-def add(first: LogTable, second: LogTable, sizes: Sizes) -> LogTable:
-    """Add two log-tables over the union of their scopes."""
-    union = tuple(sorted({*first.scope, *second.scope}))
-    left, right = aligned_shapes((first.scope, second.scope), union, sizes)
-    return LogTable(union, (first.values.view(left) + second.values.view(right)).view(-1))
+def add_all(tables: Sequence[LogTable], sizes: Sizes, buffers: Buffers) -> Float[Tensor, "entry"]:
+    """Add log-tables over the union of their scopes, into one of two buffers.
 
-
-def add_all(tables: Sequence[LogTable], sizes: Sizes) -> LogTable:
-    """Add log-tables, small ones first so that few operations run at full size."""
+    Small ones first, so that few operations run at full size. A single table is returned as it is.
+    """
     smallest, *others = sorted(tables, key=lambda table: table.values.numel())
-    total = smallest
-    for table in others:
-        total = add(total, table, sizes)
-    return total
+    scope, values = smallest.scope, smallest.values
+    for turn, table in enumerate(others):
+        union = tuple(sorted({*scope, *table.scope}))
+        left, right, full = aligned_shapes((scope, table.scope, union), union, sizes)
+        total = buffers[turn % 2][: math.prod(full)].view(full)
+        torch.add(values.view(left), table.values.view(right), out=total)
+        scope, values = union, total.view(-1)
+    return values
 
 
 def aligned_shapes(scopes: Sequence[Scope], union: Scope, sizes: Sizes) -> list[list[int]]:
@@ -63,14 +66,19 @@ def aligned_shapes(scopes: Sequence[Scope], union: Scope, sizes: Sizes) -> list[
 
 
 def marginalise(
-    values: Float[Tensor, "entry"], scope: Scope, keep: Scope, sizes: Sizes
-) -> Float[Tensor, "kept"]:
+    values: Float[Tensor, "entry"],
+    scope: Scope,
+    keep: Scope,
+    sizes: Sizes,
+    out: Float[Tensor, "kept"],
+) -> None:
     """Sum a table (of probabilities, not logarithms) over all variables but those kept."""
     shape, kept = aligned_shapes((scope, keep), scope, sizes)
-    summed = [
-        axis for axis, (full, part) in enumerate(zip(shape, kept, strict=True)) if full != part
-    ]
-    return values.view(shape).sum(summed).view(-1) if summed else values
+    summed = [axis for axis, size in enumerate(shape) if size != kept[axis]]
+    if summed:
+        torch.sum(values.view(shape), dim=summed, keepdim=True, out=out.view(kept))
+    else:
+        out.copy_(values)
 
 
 def flat_index(
@@ -83,17 +91,28 @@ def flat_index(
     return index
 
 
-def log_sum_first(values: Float[Tensor, "state rest"]) -> Float[Tensor, "rest"]:
+def log_sum_first(
+    values: Float[Tensor, "state rest"],
+    scratch: Float[Tensor, "state rest"],
+    out: Float[Tensor, "rest"],
+) -> None:
     """Logarithm of the sum of exponentials over the first axis, exact for -inf."""
     if values.shape[0] == 1:
-        return values[0]
-    if values.shape[0] == 2:
-        return torch.logaddexp(values[0], values[1])  # one pass; logsumexp needs several
-    top = values.amax(0)
-    top = torch.where(top == -math.inf, torch.zeros_like(top), top)
-    return (values - top).exp_().sum(0).log_().add_(top)
+        out.copy_(values[0])
+    elif values.shape[0] == 2:
+        torch.logaddexp(values[0], values[1], out=out)  # one pass; logsumexp needs several
+    else:
+        top = values.amax(0)
+        top.masked_fill_(top == -math.inf, 0.0)
+        torch.sub(values, top, out=scratch)
+        torch.sum(scratch.exp_(), dim=0, out=out)
+        out.log_().add_(top)
 
 
-def log_max_first(values: Float[Tensor, "state rest"]) -> Float[Tensor, "rest"]:
+def log_max_first(
+    values: Float[Tensor, "state rest"],
+    scratch: Float[Tensor, "state rest"],
+    out: Float[Tensor, "rest"],
+) -> None:
     """Maximum over the first axis."""
-    return values.amax(0)
+    torch.amax(values, dim=0, out=out)

@@ -10,7 +10,7 @@ from pathlib import Path
 from deltaai.graphs import Elimination
 
 BYTES_PER_ENTRY = 8  # everything exact is float64
-# Tables of the largest clique's size that are alive at once while it is processed.
+# Scratch tables of the largest clique's size, and one more for what torch needs inside.
 WORKING_TABLES = 3
 _FALLBACK_LIMIT = 4 * 1024**3
 
@@ -36,39 +36,36 @@ class ExactCost:
 def exact_cost(elimination: Elimination, num_states: Sequence[int]) -> ExactCost:
     """Predict the cost of an elimination from the sizes of its fronts alone.
 
-    All messages (tables over fronts) are kept; the downward pass holds, beside them, the marginals
-    of fronts whose vertex still waits, of which at most one per clique on the way to the root and
-    its siblings exists, and a few tables of the clique at work.
+    All messages (tables over fronts) are kept. The downward pass holds, beside them, the marginals
+    of the fronts whose vertex still waits, and both need a few tables of the largest clique.
     """
     fronts = [_product(front, num_states) for front in elimination.fronts]
     cliques = [size * num_states[v] for v, size in enumerate(fronts)]
-    largest = max(cliques, default=1)
-    entries = sum(fronts) + waiting_entries(elimination, fronts) + WORKING_TABLES * largest
-    return ExactCost(elimination.width, largest, sum(cliques), BYTES_PER_ENTRY * entries)
-
-
-def waiting_entries(elimination: Elimination, front_sizes: Sequence[int]) -> int:
-    """Most entries of front marginals alive at once in the downward pass (depth first)."""
-    children = children_of(elimination)
-    stack = [v for v in elimination.order if elimination.parents[v] < 0]
-    alive = sum(front_sizes[v] for v in stack)
-    most = alive
-    while stack:
-        vertex = stack.pop()
-        stack += children[vertex]
-        alive += sum(front_sizes[child] for child in children[vertex])
-        most = max(most, alive)
-        alive -= front_sizes[vertex]
-    return most
-
-
-def children_of(elimination: Elimination) -> list[list[int]]:
-    """Children of each vertex in the elimination forest, in elimination order."""
     children: list[list[int]] = [[] for _ in elimination.order]
     for vertex in elimination.order:
         if elimination.parents[vertex] >= 0:
             children[elimination.parents[vertex]].append(vertex)
-    return children
+    waiting = most_waiting(elimination.parents, children, fronts)
+    largest = max(cliques, default=1)
+    entries = sum(fronts) + waiting + WORKING_TABLES * largest
+    return ExactCost(elimination.width, largest, sum(cliques), BYTES_PER_ENTRY * entries)
+
+
+def most_waiting(
+    parents: Sequence[int], children: Sequence[Sequence[int]], front_sizes: Sequence[int]
+) -> int:
+    """Most entries of front marginals alive at once when going down depth first.
+
+    The children of a vertex take the place of the vertex itself.
+    """
+    stack = [v for v, parent in enumerate(parents) if parent < 0]
+    alive = most = sum(front_sizes[v] for v in stack)
+    while stack:
+        vertex = stack.pop()
+        stack += children[vertex]
+        alive += sum(front_sizes[child] for child in children[vertex]) - front_sizes[vertex]
+        most = max(most, alive)
+    return most
 
 
 def default_memory_limit() -> int:

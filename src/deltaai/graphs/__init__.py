@@ -4,12 +4,16 @@ from deltaai.graphs.chordal import (
     ChordalGraph,
     chordal_completion,
     is_perfect_order,
-    maximum_cardinality_order,
 )
 from deltaai.graphs.dag import Dag, SubDag, moral_graph, random_dag, random_sub_dag
 from deltaai.graphs.elimination import Elimination, best_elimination, eliminate
 from deltaai.graphs.junction_tree import JunctionTree, junction_tree
-from deltaai.graphs.orders import min_fill_order, min_weight_order, sweep_order
+from deltaai.graphs.orders import (
+    maximum_cardinality_order,
+    min_fill_order,
+    min_weight_order,
+    sweep_order,
+)
 from deltaai.graphs.undirected import UndirectedGraph
 
 __all__ = [

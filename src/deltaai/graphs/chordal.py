@@ -14,7 +14,7 @@ import numpy as np
 
 from deltaai.errors import GraphError
 from deltaai.graphs.elimination import Elimination, best_elimination, eliminate
-from deltaai.graphs.orders import Order
+from deltaai.graphs.orders import Order, maximum_cardinality_order
 from deltaai.graphs.undirected import IntArray, UndirectedGraph
 
 
@@ -133,40 +133,11 @@ def later_neighbours(graph: UndirectedGraph, rank: IntArray) -> tuple[IntArray, 
     return sources[is_later], graph.targets[is_later]
 
 
-def maximum_cardinality_order(graph: UndirectedGraph) -> Order:
-    """Order the vertices by maximum cardinality search, perfect if the graph is chordal.
-
-    The search numbers from the back: each time the vertex with the most numbered neighbours.
-    """
-    num_vertices = graph.num_vertices
-    weight = [0] * num_vertices
-    is_numbered = [False] * num_vertices
-    buckets: list[list[int]] = [list(range(num_vertices - 1, -1, -1))]
-    backwards: list[int] = []
-    while buckets:
-        if not buckets[-1]:
-            buckets.pop()
-            continue
-        vertex = buckets[-1].pop()
-        if is_numbered[vertex] or weight[vertex] != len(buckets) - 1:
-            continue  # an entry from before the weight grew
-        is_numbered[vertex] = True
-        backwards.append(vertex)
-        for other in graph.neighbours(vertex):
-            if not is_numbered[other]:
-                weight[other] += 1
-                while len(buckets) <= weight[other]:
-                    buckets.append([])
-                buckets[weight[other]].append(other)
-    return tuple(reversed(backwards))
-
-
 def chordal_completion(
     graph: UndirectedGraph,
     num_states: Sequence[int] | None = None,
     *,
     order: Sequence[int] | None = None,
-    tries: int = 4,
     seed: int = 0,
 ) -> ChordalGraph:
     """Add edges until the graph is chordal.
@@ -179,5 +150,5 @@ def chordal_completion(
     """
     if order is None:
         sizes = [2] * graph.num_vertices if num_states is None else num_states
-        return ChordalGraph.from_elimination(best_elimination(graph, sizes, tries=tries, seed=seed))
+        return ChordalGraph.from_elimination(best_elimination(graph, sizes, seed=seed))
     return ChordalGraph.from_elimination(eliminate(graph, order))

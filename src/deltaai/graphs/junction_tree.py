@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array, csr_array, csr_matrix
 from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
 from deltaai.errors import GraphError
@@ -100,7 +100,7 @@ def _candidates(
         shape=(len(graph.cliques), graph.num_vertices),
     )
     shared = member[first].multiply(member[second]).sum(axis=1) if len(key) else np.zeros(0)
-    return first, second, np.asarray(shared).ravel()
+    return first, second, np.asarray(shared, dtype=np.int64).ravel()
 
 
 def _known_tree(graph: ChordalGraph) -> IntArray:
@@ -137,7 +137,9 @@ def _cliques_with(graph: ChordalGraph) -> list[IntArray]:
     return list(np.split(owner[by_variable], np.cumsum(counts)[:-1]))
 
 
-def _rooted(graph: ChordalGraph, tree: csr_array, rng: np.random.Generator | None) -> JunctionTree:
+def _rooted(
+    graph: ChordalGraph, tree: csr_matrix | csr_array, rng: np.random.Generator | None
+) -> JunctionTree:
     num_cliques = len(graph.cliques)
     _, component = connected_components(tree, directed=False)
     priority = np.arange(num_cliques) if rng is None else rng.permutation(num_cliques)

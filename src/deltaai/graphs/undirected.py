@@ -120,7 +120,7 @@ class UndirectedGraph:
         edges = number[self.edges()]
         return UndirectedGraph.from_edges(len(chosen), edges[(edges >= 0).all(axis=1)])
 
-    def relabelled(self, number: Sequence[int]) -> UndirectedGraph:
+    def relabelled(self, number: IntArray | Sequence[int]) -> UndirectedGraph:
         """Return the graph in which vertex v is called ``number[v]``."""
         return UndirectedGraph.from_edges(self.num_vertices, np.asarray(number)[self.edges()])
 

@@ -1,0 +1,221 @@
+"""The command ``deltaai``: parse, call, show. No inference happens here.
+
+Exit codes: 0 for an answer, 2 for input that cannot be used (files, options, evidence), 3 for a
+question that does not fit the memory limit, 130 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+import deltaai
+from deltaai.cli import show
+from deltaai.cli.demo import run_demo
+from deltaai.cli.parsing import parse_bytes, parse_evidence, parse_names
+from deltaai.errors import DeltaAIError, MemoryLimitError
+from deltaai.exact import ExactInference
+from deltaai.inference import check as check_model
+from deltaai.inference import plan as make_plan
+from deltaai.inference import query as ask
+from deltaai.io import read
+
+EXIT_BAD_INPUT = 2
+EXIT_NOT_AFFORDABLE = 3
+EXIT_INTERRUPTED = 130
+
+app = typer.Typer(
+    name="deltaai",
+    help="Inference in sparse graphical models: plan, check and query model files.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ModelFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Model: .uai or .bif, also with .gz.")
+]
+EvidenceWords = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--evidence",
+        "-e",
+        metavar="NAME=STATE",
+        help="An observed variable; repeat it, or separate several with commas.",
+    ),
+]
+EvidenceFile = Annotated[
+    Path | None,
+    typer.Option("--evidence-file", metavar="FILE", help="Observations in a UAI .evid file."),
+]
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE", help="Memory an answer may use, such as 4GB. Default: half of what is free."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
+
+
+def _version(wanted: bool) -> bool:
+    if wanted:
+        typer.echo(f"deltaai {deltaai.__version__}")
+        raise typer.Exit
+    return wanted
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def plan(
+    file: ModelFile,
+    evidence: EvidenceWords = None,
+    evidence_file: EvidenceFile = None,
+    memory_limit: MemoryLimit = None,
+    json: AsJson = False,
+    csv: AsCsv = False,
+) -> None:
+    """Say what an exact answer would cost, without computing it."""
+    _one_format(json, csv)
+    model = read(file)
+    observed = parse_evidence(evidence or [], evidence_file, model)
+    planned = make_plan(model, observed, memory_limit=parse_bytes(memory_limit))
+    if json:
+        show.as_json(planned)
+    elif csv:
+        show.figures_csv(show.flat(planned))
+    else:
+        given = f", {planned.num_observed} observed" if planned.num_observed else ""
+        title = f"Plan for {file.name} ({show.plural(planned.num_variables, 'variable')}{given})"
+        show.figures(title, show.plan_rows(planned))
+
+
+@app.command()
+def check(
+    file: ModelFile, memory_limit: MemoryLimit = None, json: AsJson = False, csv: AsCsv = False
+) -> None:
+    """Read a model, report its structure, and warn about what looks wrong."""
+    _one_format(json, csv)
+    report = check_model(read(file), memory_limit=parse_bytes(memory_limit))
+    if json:
+        show.as_json(report)
+    elif csv:
+        plain = show.flat(report)
+        planned = plain.pop("plan")
+        plain["warnings"] = "; ".join(plain["warnings"])
+        show.figures_csv({**plain, **{f"plan.{name}": value for name, value in planned.items()}})
+    else:
+        show.figures(f"{file.name} is readable", show.report_rows(report))
+        show.figures("Cost of an exact answer", show.plan_rows(report.plan))
+        for warning in report.warnings:
+            show.out.print(f"[yellow]note[/] {escape(warning)}", soft_wrap=True)
+        if not report.warnings:
+            show.out.print("[green]nothing suspicious[/]")
+
+
+@app.command()
+def query(
+    file: ModelFile,
+    evidence: EvidenceWords = None,
+    evidence_file: EvidenceFile = None,
+    of: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help="Variables to report, separated by commas (all)."),
+    ] = None,
+    most_likely: Annotated[
+        bool, typer.Option("--map", help="Also report the most likely joint state.")
+    ] = False,
+    memory_limit: MemoryLimit = None,
+    json: AsJson = False,
+    csv: AsCsv = False,
+) -> None:
+    """Compute posterior probabilities given evidence.
+
+    Example: deltaai query asia.bif --evidence smoke=yes --of lung,bronc
+    """
+    _one_format(json, csv)
+    if csv and most_likely:
+        raise DeltaAIError("--csv prints marginals only: use --json with --map")
+    model = read(file)
+    observed = parse_evidence(evidence or [], evidence_file, model)
+    names = parse_names(of, model)
+    limit = parse_bytes(memory_limit)
+    with show.progress_bar("eliminating") as progress:
+        answer = ask(model, observed, names, memory_limit=limit, progress=progress)
+        best = None
+        if most_likely:
+            best = ExactInference(
+                model,
+                observed,
+                memory_limit=answer.plan.memory_limit,
+                elimination=answer.plan.elimination,
+                progress=progress,
+            ).map()
+    if json:
+        document = show.answer_document(model, answer)
+        if best is not None:
+            document["map"] = {"log_score": best.log_score, "states": best.labels}
+        show.as_json(document)
+    elif csv:
+        show.marginals_csv(model, answer)
+    else:
+        rows = [
+            ("log Z", f"{answer.log_partition:.9g}"),
+            ("status", answer.status),
+            ("time", f"{answer.seconds:.3f} s"),
+        ]
+        if best is not None:
+            wanted = names or list(best.labels)
+            listed = ", ".join(f"{name}={best.labels[name]}" for name in wanted)
+            rows += [("best log score", f"{best.log_score:.9g}"), ("most likely", listed)]
+        given = ", ".join(f"{name}={state}" for name, state in observed.items())
+        title = f"P(. | {given})" if given and len(given) < 80 else "Marginals"
+        show.marginal_table(model, answer.marginals, escape(title))
+        show.figures("", rows)
+
+
+@app.command()
+def demo() -> None:
+    """Answer questions about two built-in models, from structure to samples."""
+    run_demo()
+
+
+def _one_format(json: bool, csv: bool) -> None:
+    if json and csv:
+        raise DeltaAIError("choose one of --json and --csv")
+
+
+def main() -> None:
+    """Run the command line; every expected error is one line and an exit code."""
+    try:
+        app()
+    except MemoryLimitError as error:
+        _fail(error, EXIT_NOT_AFFORDABLE)
+    except DeltaAIError as error:
+        _fail(error, EXIT_BAD_INPUT)
+    except BrokenPipeError:  # the reader of a pipe, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+
+
+def _fail(error: Exception, code: int) -> None:
+    typer.echo(f"error: {error}", err=True)
+    sys.exit(code)
