@@ -8,7 +8,9 @@ the wording of errors that carry figures.
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 
@@ -53,8 +55,12 @@ class FormatError(DeltaAIError, ValueError):
     def __init__(self, path: str | Path, line: int | None, message: str) -> None:
         self.path = str(path)
         self.line = line
+        self.message = message
         where = self.path if line is None else f"{self.path}, line {line}"
         super().__init__(f"{where}: {message}")
+
+    def __reduce__(self) -> tuple[type, tuple[str, int | None, str]]:
+        return type(self), (self.path, self.line, self.message)  # so that it crosses processes
 
 
 class MemoryLimitError(DeltaAIError, MemoryError):
@@ -73,22 +79,37 @@ class MemoryLimitError(DeltaAIError, MemoryError):
         self.limit_bytes = limit_bytes
         super().__init__(
             f"exact inference needs about {format_bytes(predicted_bytes)} (induced width {width}) "
-            f"and the limit is {format_bytes(limit_bytes)}; raise memory_limit if the machine has "
-            f"more, add evidence that cuts the model, or use an approximate method"
+            f"and the memory limit is {format_bytes(limit_bytes)}; raise the limit if the machine "
+            "has more, add evidence that cuts the model, or use an approximate method"
         )
 
+    def __reduce__(self) -> tuple[type, tuple[int, int, int]]:
+        return type(self), (self.width, self.predicted_bytes, self.limit_bytes)
 
-def format_bytes(num_bytes: float) -> str:
-    """Write a number of bytes for people.
 
-    >>> format_bytes(1536), format_bytes(3.2e9), format_bytes(2.0**90)
-    ('1.5 KiB', '3.0 GiB', '1.2e+18 GiB')
+def format_bytes(num_bytes: int | float) -> str:
+    """Write a number of bytes for people, however large.
+
+    >>> format_bytes(1536), format_bytes(3.2e9), format_bytes(2**90), format_bytes(2**5000)
+    ('1.5 KiB', '3.0 GiB', '1.2e+18 GiB', '1.3e+1496 GiB')
     """
-    for unit in ("B", "KiB", "MiB"):
-        if num_bytes < 1024:
-            return f"{num_bytes:.0f} B" if unit == "B" else f"{num_bytes:.1f} {unit}"
-        num_bytes /= 1024
-    return f"{num_bytes:,.1f} GiB" if num_bytes < 1e6 else f"{num_bytes:.1e} GiB"
+    if num_bytes >= 2**50:
+        return f"{scientific(int(num_bytes) >> 30)} GiB"
+    if num_bytes < 1024:
+        return f"{num_bytes:.0f} B"
+    units = ("KiB", "MiB", "GiB")
+    power = min(int(math.log2(num_bytes) // 10), len(units))
+    return f"{num_bytes / 1024**power:,.1f} {units[power - 1]}"
+
+
+def scientific(number: int) -> str:
+    """Write a positive whole number that may be too large for floating point.
+
+    >>> scientific(123456789), scientific(10**400)
+    ('1.2e+08', '1.0e+400')
+    """
+    exponent = math.floor(math.log10(number) + 1e-9)
+    return f"{10 ** (math.log10(number) - exponent):.1f}e+{exponent:02d}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -97,5 +118,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("rian", ["rain", "wet"])
     "; did you mean 'rain'?"
     """
-    close = difflib.get_close_matches(name, list(known), n=1)
+    # Comparing is slow, so it stays with names of about the same length, and not too many.
+    similar = (other for other in known if abs(len(other) - len(name)) <= 3)
+    close = difflib.get_close_matches(name, list(islice(similar, 2000)), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""

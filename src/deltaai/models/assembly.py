@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from numbers import Real
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from deltaai.errors import ModelError, did_you_mean
 from deltaai.models.factors import (
@@ -23,6 +24,7 @@ from deltaai.models.factors import (
     TableFactor,
 )
 from deltaai.models.groups import FactorGroup
+from deltaai.models.module_settings import module_key
 from deltaai.models.neural_group import NeuralGroup
 from deltaai.models.spin_group import SpinGroup
 from deltaai.models.table_group import ConditionalTableGroup, TableGroup
@@ -52,7 +54,7 @@ def assemble(
         scope = scope.reshape(len(positions), arity)
         first = chosen[0]
         if isinstance(first, TableFactor | ConditionalTable):
-            tables = torch.stack([f.log_table for f in chosen]).to(dtype)  # type: ignore[union-attr]
+            tables = _stacked([f.log_table for f in chosen], dtype)  # type: ignore[union-attr]
             check_tables(tables, chosen, positions)
             kind = TableGroup if isinstance(first, TableFactor) else ConditionalTableGroup
             groups.append(kind(ids, scope, tables))
@@ -64,6 +66,14 @@ def assemble(
             sizes = tuple(variables[v].num_states for v in scopes[positions[0]])
             groups.append(NeuralGroup.build(ids, scope, sizes, modules, dtype))
     return tuple(groups)
+
+
+def _stacked(tables: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
+    """Stack tables: leaves become one parameter, computed tables keep their graph."""
+    learned = [table for table in tables if table.requires_grad]
+    if not learned or not all(table.is_leaf for table in learned):
+        return torch.stack(list(tables)).to(dtype)
+    return torch.stack([table.detach() for table in tables]).to(dtype).requires_grad_(True)
 
 
 def describe(position: int, factor: Factor) -> str:
@@ -110,28 +120,12 @@ def _group_key(position: int, factor: Factor, sizes: tuple[int, ...]) -> Hashabl
                 raise ModelError(
                     f"{describe(position, factor)}: spins need variables with 2 states, not {sizes}"
                 )
-            if not math.isfinite(factor.strength):
-                raise ModelError(f"{describe(position, factor)}: its strength is {factor.strength}")
+            if not isinstance(factor.strength, Real) or not math.isfinite(factor.strength):
+                where = describe(position, factor)
+                raise ModelError(f"{where}: its strength is {factor.strength!r}")
             if len(set(factor.scope)) != len(factor.scope):
                 raise ModelError(f"{describe(position, factor)} couples a variable to itself")
             return (type(factor), sizes)
         case NeuralFactor():
-            return (NeuralFactor, sizes, _architecture(factor.module))
+            return (NeuralFactor, sizes, module_key(factor.module))
     raise ModelError(f"factor {position} is a {type(factor).__name__}, not a factor")
-
-
-def _architecture(module: nn.Module) -> Hashable:
-    """Key that two modules share only if they differ in nothing but parameter values."""
-    layers = tuple(
-        (
-            name,
-            type(layer),
-            layer.extra_repr(),
-            tuple(sorted((k, repr(v)) for k, v in vars(layer).items() if not k.startswith("_"))),
-        )
-        for name, layer in module.named_modules()
-    )
-    tensors = tuple(
-        (name, tuple(value.shape), str(value.dtype)) for name, value in module.state_dict().items()
-    )
-    return (layers, tensors)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
 
 import torch
 from jaxtyping import Float, Int
@@ -88,11 +87,11 @@ class ClampedGroup(FactorGroup):
             )
         return remaining
 
-    def select(self, index: Int[Tensor, "chosen"]) -> Self:
+    def select(self, index: Int[Tensor, "chosen"]) -> ClampedGroup:
         """Return the group of some of the factors."""
         return replace(super().select(index), base=self.base.select(index))
 
-    def to(self, device: torch.device | str | None, dtype: torch.dtype | None) -> Self:
+    def to(self, device: torch.device | str | None, dtype: torch.dtype | None) -> ClampedGroup:
         """Return the group on another device or in another floating type."""
         return replace(super().to(device, dtype), base=self.base.to(device, dtype))
 

@@ -35,6 +35,9 @@ from deltaai.models.variable import Variable
 
 States = Int[Tensor, "batch var"]
 
+# Factors times states that are evaluated at once.
+BLOCK_ENTRIES = 2**19
+
 
 class FactorGraph:
     """An unnormalised distribution over discrete variables, as a product of factors.
@@ -52,8 +55,8 @@ class FactorGraph:
     >>> rain, wet = Variable("rain", ["no", "yes"]), Variable("wet", ["no", "yes"])
     >>> agree = TableFactor.from_values(["rain", "wet"], [[3.0, 1.0], [1.0, 2.0]])
     >>> model = FactorGraph([rain, wet], [agree])
-    >>> model.log_score(torch.tensor([[0, 0], [1, 0]])).exp()
-    tensor([3., 1.], dtype=torch.float64)
+    >>> model.log_score(torch.tensor([[0, 0], [1, 0]])).exp().round(decimals=3).tolist()
+    [3.0, 1.0]
     >>> model.condition({"rain": "yes"}).variables
     (Variable(name='wet', states=('no', 'yes')),)
     """
@@ -65,6 +68,8 @@ class FactorGraph:
         *,
         dtype: torch.dtype = torch.float64,
     ) -> None:
+        if not dtype.is_floating_point:
+            raise ModelError(f"values of factors are floating, not {dtype}")
         self.variables = tuple(variables)
         self._index = _index_of(self.variables)
         self.groups = assemble(self.variables, self._index, list(factors), dtype)
@@ -118,7 +123,7 @@ class FactorGraph:
             )
         return self._index[name]
 
-    @cached_property
+    @property
     def factors(self) -> tuple[Factor, ...]:
         """The factors one by one, in the order in which they were given."""
         numbered: list[tuple[int, Factor]] = []
@@ -141,7 +146,14 @@ class FactorGraph:
 
     def log_score(self, x: States) -> Float[Tensor, "batch"]:
         """Unnormalised log density: the sum of all log-factors."""
-        columns = self.columns(x)
+        # In blocks of states whose factors fit in the cache: memory stays bounded and fresh pages,
+        # which cost more than the arithmetic, are few.
+        most = max((group.num_factors for group in self.groups), default=1)
+        size, columns = max(BLOCK_ENTRIES // max(most, 1), 1), self.columns(x)
+        starts = range(0, max(columns.shape[1], 1), size)
+        return torch.cat([self._log_score_of(columns[:, at : at + size]) for at in starts])
+
+    def _log_score_of(self, columns: Columns) -> Float[Tensor, "batch"]:
         total = torch.zeros(columns.shape[1], dtype=self.dtype, device=self.device)
         for group in self.groups:
             total = total + group.log_score(columns)
@@ -157,6 +169,7 @@ class FactorGraph:
         """
         columns = self.columns(x)
         self._check_change(variable, value, columns.shape[1])
+        variable = variable.long()  # torch indexes with no other type everywhere
         change = torch.zeros(columns.shape[1], dtype=self.dtype, device=self.device)
         for group, incidence in zip(self.groups, self._incidences, strict=True):
             row, factor, place = incidence.of(variable)
@@ -192,17 +205,21 @@ class FactorGraph:
         Entry ``state_offsets[u] + k`` is log p(x with x_u = k) - log p(x); zero at the value x has.
         """
         scores = self.local_log_scores(x)
-        current = scores.gather(1, x + self.state_offsets[:-1])
+        current = scores.gather(1, x.long() + self.state_offsets[:-1])
         return scores - current.repeat_interleave(self.num_states, dim=1)
 
     def columns(self, x: States) -> Columns:
         """Check states and turn them into columns, in the smallest integer type that holds them."""
+        if not isinstance(x, Tensor):
+            raise StateError(f"states must be an integer tensor, not {type(x).__name__}")
         if x.ndim != 2 or x.shape[1] != self.num_variables:
             raise StateError(
                 f"states must have shape (batch, {self.num_variables}), not {tuple(x.shape)}"
             )
         if x.is_floating_point() or x.is_complex() or x.dtype == torch.bool:
             raise StateError(f"states must be integers, not {x.dtype}")
+        if x.dtype in (torch.uint16, torch.uint32, torch.uint64):
+            x = x.long()  # torch compares no wider unsigned integers than bytes
         columns = x.to(self._column_dtype).T.contiguous()
         if x.numel():
             lowest, highest = (int(bound) for bound in torch.aminmax(x))
@@ -226,6 +243,10 @@ class FactorGraph:
                 f"variable and value must have shape ({batch},), one a row of the states, not "
                 f"{tuple(variable.shape)} and {tuple(value.shape)}"
             )
+        for integers in (variable, value):
+            if integers.is_floating_point() or integers.dtype == torch.bool:
+                raise StateError(f"variable and value must be integers, not {integers.dtype}")
+        variable = variable.long()
         if bool(((variable < 0) | (variable >= self.num_variables)).any()):
             raise StateError(f"variables are numbered 0 to {self.num_variables - 1}")
         if bool(((value < 0) | (value >= self.num_states[variable])).any()):

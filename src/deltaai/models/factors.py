@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from deltaai.errors import ModelError
 
+LARGEST_SCOPE = 62  # sets of places in a scope are the bits of one integer
 ArrayLike = Any  # whatever numpy.asarray or torch.as_tensor takes
 
 
@@ -27,6 +28,8 @@ def _checked_scope(scope: Sequence[str]) -> tuple[str, ...]:
             raise ModelError(f"a factor's scope holds variable names, not {name!r}")
         if names.count(name) > 1:
             raise ModelError(f"the scope ({', '.join(names)}) names {name!r} twice")
+    if len(names) > LARGEST_SCOPE:
+        raise ModelError(f"a factor has {len(names)} variables, and at most {LARGEST_SCOPE} can be")
     return names
 
 
@@ -34,9 +37,11 @@ def _as_table(values: ArrayLike, scope: tuple[str, ...]) -> Tensor:
     where = f"the table over ({', '.join(scope)})"
     try:
         if isinstance(values, Tensor):
+            if values.is_complex():
+                raise TypeError("it is complex")
             table = values if values.is_floating_point() else values.double()
         else:
-            table = torch.as_tensor(np.asarray(values, dtype=np.float64))
+            table = torch.as_tensor(np.array(values, dtype=np.float64))
     except (TypeError, ValueError) as error:
         raise ModelError(f"{where} is not an array of numbers: {error}") from None
     if table.ndim != len(scope):

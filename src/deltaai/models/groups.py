@@ -22,7 +22,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -32,6 +32,7 @@ from deltaai.models.factors import Factor
 from deltaai.models.variable import Variable
 
 Columns = Int[Tensor, "var batch"]
+Group = TypeVar("Group", bound="FactorGroup")
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +121,7 @@ class FactorGroup(ABC):
     def condition(self, clamp: Clamp) -> list[FactorGroup]:
         """Return the groups that remain when some variables are fixed."""
 
-    def select(self, index: Int[Tensor, "chosen"]) -> Self:
+    def select(self: Group, index: Int[Tensor, "chosen"]) -> Group:
         """Return the group of some of the factors."""
         return replace(
             self,
@@ -131,7 +132,7 @@ class FactorGroup(ABC):
             },
         )
 
-    def to(self, device: torch.device | str | None, dtype: torch.dtype | None) -> Self:
+    def to(self: Group, device: torch.device | str | None, dtype: torch.dtype | None) -> Group:
         """Return the group on another device or in another floating type."""
         return replace(
             self,
@@ -141,7 +142,7 @@ class FactorGroup(ABC):
     def parameters(self) -> Iterator[Tensor]:
         """Yield the tensors that a learner may change."""
         for value in self._tensors().values():
-            if value.requires_grad:
+            if value.requires_grad and value.is_leaf:
                 yield value
 
     def content(self) -> Iterator[tuple[str, Tensor]]:
@@ -171,7 +172,7 @@ def moved(value: Tensor, device: torch.device | str | None, dtype: torch.dtype |
     """Return a tensor elsewhere: integers change device only, parameters stay parameters."""
     if not value.is_floating_point():
         return value.to(device=device)
-    other = value.detach().to(device=device, dtype=dtype)
+    other = value.detach().to(device=device, dtype=dtype, copy=value.requires_grad)
     return other.requires_grad_(value.requires_grad)
 
 

@@ -12,7 +12,7 @@ import copy
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -23,6 +23,7 @@ from deltaai.errors import ModelError
 from deltaai.models.clamped_group import ClampedGroup
 from deltaai.models.factors import Factor, NeuralFactor
 from deltaai.models.groups import Clamp, Columns, FactorGroup, joint_states, moved
+from deltaai.models.module_settings import describe_module
 from deltaai.models.table_group import look_up, strides_of
 from deltaai.models.variable import Variable
 
@@ -48,6 +49,17 @@ def encode(
     return torch.cat(parts, dim=-1)
 
 
+def tensors_of(module: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers by name, those that are not saved included."""
+    parameters = dict(module.named_parameters(remove_duplicate=False))
+    if len({id(value) for value in parameters.values()}) != len(parameters):
+        raise ModelError(
+            "a neural factor's module has tied parameters, which would come apart: use each "
+            "parameter in one place"
+        )
+    return parameters | dict(module.named_buffers(remove_duplicate=False))
+
+
 @dataclass(frozen=True, eq=False)
 class NeuralGroup(FactorGroup):
     """Neural factors of one architecture and shape.
@@ -64,6 +76,7 @@ class NeuralGroup(FactorGroup):
     network_of: Int[Tensor, "factor"]
     skeleton: nn.Module
     stacked: dict[str, Tensor]
+    value_dtype: torch.dtype = torch.float64
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -80,15 +93,18 @@ class NeuralGroup(FactorGroup):
         number = {key: position for position, key in enumerate(distinct)}
         first = modules[0]
         stacked: dict[str, Tensor] = {}
-        for name, value in first.state_dict(keep_vars=True).items():
-            copies = [module.state_dict(keep_vars=True)[name] for module in distinct.values()]
+        tensors = [tensors_of(module) for module in distinct.values()]
+        for name in tensors[0]:
+            copies = [named[name] for named in tensors]
             together = torch.stack([value.detach() for value in copies])
             if together.is_floating_point():
                 together = together.to(dtype)
             stacked[name] = together.requires_grad_(any(value.requires_grad for value in copies))
         network_of = torch.tensor([number[id(module)] for module in modules], dtype=torch.long)
+        if not stacked:
+            network_of = torch.zeros_like(network_of)  # one architecture and no values: one network
         skeleton = copy.deepcopy(first).to("meta").eval()
-        group = cls(ids, scopes, sizes, network_of, skeleton, stacked)
+        group = cls(ids, scopes, sizes, network_of, skeleton, stacked, dtype)
         group._check_output()
         return group
 
@@ -118,9 +134,7 @@ class NeuralGroup(FactorGroup):
     @property
     def dtype(self) -> torch.dtype:
         """Type of the values."""
-        return next(
-            (v.dtype for v in self.stacked.values() if v.is_floating_point()), torch.float64
-        )
+        return self.value_dtype
 
     def log_values_encoded(
         self, network: Int[Tensor, "some"], features: Float[Tensor, "some batch width"]
@@ -134,7 +148,7 @@ class NeuralGroup(FactorGroup):
 
         def one(parameters: dict[str, Tensor], inputs: Tensor) -> Tensor:
             output: Tensor = functional_call(self.skeleton, parameters, (inputs,))
-            return output.reshape(inputs.shape[:-1])
+            return output.reshape(inputs.shape[:-1]).to(self.dtype)
 
         mapped: Tensor = vmap(one)(chosen, features)
         return mapped
@@ -170,7 +184,9 @@ class NeuralGroup(FactorGroup):
         for position in range(self._num_networks):
             module = copy.deepcopy(self.skeleton).to_empty(device=self.scopes.device)
             module = module.to(self.dtype)
-            module.load_state_dict({n: v[position].detach() for n, v in self.stacked.items()})
+            with torch.no_grad():
+                for name, value in tensors_of(module).items():
+                    value.copy_(self.stacked[name][position])
             networks.append(module)
         return [
             NeuralFactor([variables[v].name for v in scope], networks[network])
@@ -189,11 +205,11 @@ class NeuralGroup(FactorGroup):
                 remaining.append(ClampedGroup.build(group, fixed, free, clamp))
         return remaining
 
-    def to(self, device: torch.device | str | None, dtype: torch.dtype | None) -> Self:
+    def to(self, device: torch.device | str | None, dtype: torch.dtype | None) -> NeuralGroup:
         """Return the group on another device or in another floating type."""
         group = super().to(device, dtype)
         stacked = {name: moved(value, device, dtype) for name, value in self.stacked.items()}
-        return replace(group, stacked=stacked, _cache={})
+        return replace(group, stacked=stacked, value_dtype=dtype or self.value_dtype, _cache={})
 
     def parameters(self) -> Iterator[Tensor]:
         """Yield the stacked parameters that a learner may change."""
@@ -203,7 +219,7 @@ class NeuralGroup(FactorGroup):
         """Yield, under stable names, all that the values of the factors depend on."""
         yield from super().content()
         yield from self.stacked.items()
-        yield repr(self.skeleton), torch.tensor(self.state_sizes)
+        yield describe_module(self.skeleton), torch.tensor(self.state_sizes)
 
     @property
     def _num_networks(self) -> int:
@@ -215,9 +231,12 @@ class NeuralGroup(FactorGroup):
 
     def _network_tables(self) -> Float[Tensor, "network *states"]:
         """Each parameter set at each joint state; kept while no parameter changes."""
-        versions = tuple(value._version for value in self.stacked.values())
-        is_recorded = torch.is_grad_enabled() and any(True for _ in self.parameters())
-        if not is_recorded and self._cache.get("versions") == versions:
+        # Only constants are kept: not every optimizer counts its step as a new version.
+        is_constant = not any(True for _ in self.parameters())
+        versions = tuple(None if v.is_inference() else v._version for v in self.stacked.values())
+        if not is_constant:
+            self._cache.clear()
+        elif self._cache.get("versions") == versions:
             kept: Tensor = self._cache["tables"]
             return kept
         device = self.scopes.device
@@ -226,6 +245,6 @@ class NeuralGroup(FactorGroup):
         tables = self.log_values_encoded(
             networks, features.expand(self._num_networks, *features.shape)
         ).reshape(self._num_networks, *self.sizes)
-        if not is_recorded:
+        if is_constant:
             self._cache.update(versions=versions, tables=tables)
         return tables

@@ -6,9 +6,11 @@ labels live here, at the edges.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Integral
 
 from deltaai.errors import EvidenceError, ModelError, did_you_mean
 
@@ -42,16 +44,20 @@ class Variable:
     def __init__(self, name: str, states: int | Sequence[str] = 2) -> None:
         if not isinstance(name, str) or not name:
             raise ModelError(f"a variable's name must be a non-empty string, not {name!r}")
-        if isinstance(states, int):
+        if isinstance(states, bool) or not isinstance(states, Integral | Iterable):
+            raise ModelError(
+                f"the states of variable {name!r} are their number or labels, not {states!r}"
+            )
+        if isinstance(states, Integral):
             if states < 1:
                 raise ModelError(f"variable {name!r} needs at least one state, not {states}")
-            labels = _numbered(states)
+            labels = _numbered(int(states))
         else:
             labels = tuple(str(label) for label in states)
             if not labels:
                 raise ModelError(f"variable {name!r} needs at least one state")
             if len(set(labels)) != len(labels):
-                double = next(label for label in labels if labels.count(label) > 1)
+                double = Counter(labels).most_common(1)[0][0]
                 raise ModelError(f"variable {name!r} has the state {double!r} twice")
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "states", labels)
@@ -75,7 +81,8 @@ class Variable:
                     f"variable {self.name!r} has no state {state!r}"
                     f"{did_you_mean(state, self.states)} (its states: {listed})"
                 )
-        if isinstance(state, bool) or not 0 <= (index := int(state)) < len(self.states):
+        is_index = isinstance(state, str | Integral) and not isinstance(state, bool)
+        if not is_index or not 0 <= (index := int(state)) < len(self.states):
             raise EvidenceError(
                 f"variable {self.name!r} has no state {state!r}: "
                 f"give a label or an index from 0 to {len(self.states) - 1}"
