@@ -1,1 +1,81 @@
-"""Inference in sparse graphical models."""
+"""Inference in sparse graphical models.
+
+>>> import deltaai as dai
+>>> model = dai.zoo.sprinkler()
+>>> dai.plan(model).method
+'exact'
+>>> answer = dai.query(model, evidence={"wet_grass": "yes"}, of=["rain"])
+>>> answer.marginals["rain"].round(3), answer.status
+(array([0.292, 0.708]), 'exact')
+"""
+
+from importlib.metadata import version
+
+from deltaai.errors import (
+    ConversionError,
+    DeltaAIError,
+    EvidenceError,
+    FormatError,
+    GraphError,
+    ImpossibleEvidenceError,
+    MemoryLimitError,
+    ModelError,
+    StateError,
+)
+from deltaai.exact import ExactInference, exact
+from deltaai.inference import Answer, Plan, check, plan, query
+from deltaai.io import (
+    from_pgmpy,
+    from_pyagrum,
+    read,
+    read_evidence,
+    to_pgmpy,
+    to_pyagrum,
+    write,
+)
+from deltaai.models import (
+    ConditionalTable,
+    FactorGraph,
+    NeuralFactor,
+    SpinCoupling,
+    SpinField,
+    TableFactor,
+    Variable,
+    zoo,
+)
+
+__version__ = version("deltaai")
+
+__all__ = [
+    "Answer",
+    "ConditionalTable",
+    "ConversionError",
+    "DeltaAIError",
+    "EvidenceError",
+    "ExactInference",
+    "FactorGraph",
+    "FormatError",
+    "GraphError",
+    "ImpossibleEvidenceError",
+    "MemoryLimitError",
+    "ModelError",
+    "NeuralFactor",
+    "Plan",
+    "SpinCoupling",
+    "SpinField",
+    "StateError",
+    "TableFactor",
+    "Variable",
+    "check",
+    "exact",
+    "from_pgmpy",
+    "from_pyagrum",
+    "plan",
+    "query",
+    "read",
+    "read_evidence",
+    "to_pgmpy",
+    "to_pyagrum",
+    "write",
+    "zoo",
+]

@@ -1,0 +1,15 @@
+"""Models from and to files and other libraries: text in, factor graph out, and back."""
+
+from deltaai.io.files import read, read_evidence, write
+from deltaai.io.pgmpy import from_pgmpy, to_pgmpy
+from deltaai.io.pyagrum import from_pyagrum, to_pyagrum
+
+__all__ = [
+    "from_pgmpy",
+    "from_pyagrum",
+    "read",
+    "read_evidence",
+    "to_pgmpy",
+    "to_pyagrum",
+    "write",
+]

@@ -1,0 +1,163 @@
+"""Files: open them, plain or compressed, and hand their text to the format that the name says.
+
+``grid.uai`` and ``alarm.bif`` are plain, ``alarm.bif.gz`` is compressed. Whatever can be wrong
+with a file as a file (missing, a folder, not text, damaged compression) is reported here; what can
+be wrong with its text is reported by :mod:`deltaai.io.uai` and :mod:`deltaai.io.bif`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import secrets
+import shutil
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+from deltaai.errors import DeltaAIError, FormatError, format_bytes
+from deltaai.io.bif import parse_bif
+from deltaai.io.bif_writer import format_bif
+from deltaai.io.source import Source
+from deltaai.io.uai import format_uai, parse_uai
+from deltaai.io.uai_evidence import parse_evidence
+from deltaai.models import FactorGraph
+
+# A small compressed file may stand for any number of bytes; beyond this it is refused.
+LARGEST_TEXT_BYTES = 2**30
+_CHUNK_BYTES = 2**22
+
+_PARSERS: dict[str, Callable[[Source], FactorGraph]] = {".uai": parse_uai, ".bif": parse_bif}
+_WRITERS: dict[str, Callable[[FactorGraph], str]] = {".uai": format_uai, ".bif": format_bif}
+
+
+def read(path: str | Path) -> FactorGraph:
+    """Read a model from a ``.uai`` or ``.bif`` file, compressed if the name ends in ``.gz``.
+
+    Raises
+    ------
+    FormatError
+        When there is no such file, or it does not follow its format; says the line.
+    """
+    path = Path(path)
+    parse = _PARSERS[_format_of(path)]
+    source = _read_source(path)
+    if not source.text.strip():
+        raise FormatError(path, None, "the file is empty; expected a model")
+    return parse(source)
+
+
+def read_evidence(path: str | Path, model: FactorGraph | None = None) -> dict[str, int]:
+    """Read a UAI evidence file (``.evid``): names of the observed variables, and their states.
+
+    Parameters
+    ----------
+    path : the file, compressed if its name ends in ``.gz``.
+    model : the model it is about. Its variables give the names, in their order, and its states
+        are checked. Without it variable ``i`` is called ``x{i}``.
+    """
+    return parse_evidence(_read_source(Path(path)), model)
+
+
+def write(model: FactorGraph, path: str | Path) -> None:
+    """Write a model to a ``.uai`` or ``.bif`` file, compressed if the name ends in ``.gz``.
+
+    The file appears complete or not at all, and an old one is replaced only at the end. Reading
+    it gives the same tables, and writing those the same bytes.
+
+    Raises
+    ------
+    ConversionError
+        When the format cannot hold the model.
+    DeltaAIError
+        When the file cannot be written.
+    """
+    path = Path(path)
+    content = _WRITERS[_format_of(path)](model).encode()
+    if _is_compressed(path):
+        content = gzip.compress(content, mtime=0)  # without the time: same model, same bytes
+    _replace_file(path, content)
+
+
+def _is_compressed(path: Path) -> bool:
+    return path.suffix.lower() == ".gz"
+
+
+def _format_of(path: Path) -> str:
+    suffix = (path.with_suffix("") if _is_compressed(path) else path).suffix.lower()
+    if suffix not in _PARSERS:
+        hint = " (evidence is read with read_evidence)" if suffix == ".evid" else ""
+        raise FormatError(
+            path, None, f"unknown kind of file; expected .uai, .bif, .uai.gz or .bif.gz{hint}"
+        )
+    return suffix
+
+
+def _read_source(path: Path) -> Source:
+    content = _read_bytes(path)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        remedy = (
+            "it is compressed, so its name must end in .gz"
+            if content.startswith(b"\x1f\x8b")
+            else "save it as UTF-8"
+        )
+        raise FormatError(
+            path, line, f"byte 0x{content[error.start]:02x} is not text in UTF-8; {remedy}"
+        ) from None
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return Source(str(path), text)
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as raw:
+            stream = gzip.GzipFile(fileobj=raw) if _is_compressed(path) else raw
+            return _read_limited(stream, path)
+    except FormatError:
+        raise
+    except FileNotFoundError:
+        raise FormatError(path, None, "there is no such file") from None
+    except IsADirectoryError:
+        raise FormatError(path, None, "this is a folder; expected a file") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise FormatError(
+            path, None, f"the compressed file is damaged or cut short ({error}); fetch it again"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise FormatError(path, None, f"cannot be read: {error}") from None
+
+
+def _read_limited(stream: io.BufferedIOBase | gzip.GzipFile, path: Path) -> bytes:
+    chunks, total = [], 0
+    while chunk := stream.read(_CHUNK_BYTES):
+        chunks.append(chunk)
+        total += len(chunk)
+        if total > LARGEST_TEXT_BYTES:
+            limit = format_bytes(LARGEST_TEXT_BYTES)
+            raise FormatError(path, None, f"holds more than {limit} of text, which is refused")
+    return b"".join(chunks)
+
+
+def _replace_file(path: Path, content: bytes) -> None:
+    """Write beside the target, then rename: nobody ever sees half a file."""
+    try:
+        target = path.resolve()  # a link stays a link
+        temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+        try:
+            with temporary.open("xb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            if target.exists():
+                shutil.copymode(target, temporary)
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise DeltaAIError(f"cannot write {path}: {reason}") from None

@@ -1,0 +1,57 @@
+"""A text and where it came from, so that every complaint about it can name a file and a line.
+
+Parsers work on the whole text and remember positions, not lines: counting lines costs a pass over
+the text, and is done here, only when something is wrong. Nothing is parsed here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import islice
+
+from deltaai.errors import FormatError
+
+_WORD = re.compile(r"\S+")
+
+
+@dataclass(frozen=True)
+class Source:
+    """The text of a file.
+
+    Parameters
+    ----------
+    path : the file, or a label such as ``"<string>"``.
+    text : its content; lines end in a line feed.
+    """
+
+    path: str
+    text: str
+
+    def error(self, position: int, message: str) -> FormatError:
+        """Make the error for a problem at a position of the text."""
+        return FormatError(self.path, self.text.count("\n", 0, position) + 1, message)
+
+    def error_at_word(self, index: int, message: str) -> FormatError:
+        """Make the error for a problem at a word, as ``text.split()`` numbers them.
+
+        A number past the last word means the end of the file.
+        """
+        word = next(islice(_WORD.finditer(self.text), index, None), None)
+        return self.error_at_end(message) if word is None else self.error(word.start(), message)
+
+    def error_at_end(self, message: str) -> FormatError:
+        """Make the error for something missing at the end of the text."""
+        return self.error(len(self.text.rstrip()), message)
+
+
+def excerpt(found: str, longest: int = 40) -> str:
+    """Quote what was found, on one line and not all of it when it is long.
+
+    >>> excerpt("0.1x"), excerpt(""), excerpt("a" * 100)
+    ("'0.1x'", 'the end of the file', "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'...")
+    """
+    if not found.strip():
+        return "the end of the file"
+    words = " ".join(found[: 4 * longest].split())
+    return repr(words) if len(words) <= longest else f"{words[:longest]!r}..."
