@@ -36,7 +36,7 @@ from deltaai.models.variable import Variable
 States = Int[Tensor, "batch var"]
 
 # Factors times states that are evaluated at once.
-BLOCK_ENTRIES = 2**19
+BLOCK_ENTRIES = 2**20
 
 
 class FactorGraph:
@@ -146,12 +146,12 @@ class FactorGraph:
 
     def log_score(self, x: States) -> Float[Tensor, "batch"]:
         """Unnormalised log density: the sum of all log-factors."""
+        self.check_states(x)
         # In blocks of states whose factors fit in the cache: memory stays bounded and fresh pages,
         # which cost more than the arithmetic, are few.
-        most = max((group.num_factors for group in self.groups), default=1)
-        size, columns = max(BLOCK_ENTRIES // max(most, 1), 1), self.columns(x)
-        starts = range(0, max(columns.shape[1], 1), size)
-        return torch.cat([self._log_score_of(columns[:, at : at + size]) for at in starts])
+        most = max((group.num_factors for group in self.groups), default=0)
+        blocks = x.split(max(BLOCK_ENTRIES // max(most, 1), 1)) if len(x) else (x,)
+        return torch.cat([self._log_score_of(self._columns(block)) for block in blocks])
 
     def _log_score_of(self, columns: Columns) -> Float[Tensor, "batch"]:
         total = torch.zeros(columns.shape[1], dtype=self.dtype, device=self.device)
@@ -208,8 +208,8 @@ class FactorGraph:
         current = scores.gather(1, x.long() + self.state_offsets[:-1])
         return scores - current.repeat_interleave(self.num_states, dim=1)
 
-    def columns(self, x: States) -> Columns:
-        """Check states and turn them into columns, in the smallest integer type that holds them."""
+    def check_states(self, x: States) -> None:
+        """Refuse what is not a batch of full states."""
         if not isinstance(x, Tensor):
             raise StateError(f"states must be an integer tensor, not {type(x).__name__}")
         if x.ndim != 2 or x.shape[1] != self.num_variables:
@@ -220,14 +220,12 @@ class FactorGraph:
             raise StateError(f"states must be integers, not {x.dtype}")
         if x.dtype in (torch.uint16, torch.uint32, torch.uint64):
             x = x.long()  # torch compares no wider unsigned integers than bytes
-        columns = x.to(self._column_dtype).T.contiguous()
         if x.numel():
             lowest, highest = (int(bound) for bound in torch.aminmax(x))
             if lowest < 0 or highest >= self._fewest_states:
-                self._check_values(x, columns)
-        return columns
+                self._check_values(x)
 
-    def _check_values(self, x: States, columns: Columns) -> None:
+    def _check_values(self, x: States) -> None:
         is_bad = (x < 0) | (x >= self.num_states)
         if bool(is_bad.any()):
             row, column = is_bad.nonzero()[0].tolist()
@@ -236,6 +234,14 @@ class FactorGraph:
                 f"row {row} gives variable {variable.name!r} the state {int(x[row, column])}, "
                 f"but its states are 0 to {variable.num_states - 1}"
             )
+
+    def columns(self, x: States) -> Columns:
+        """Check states and turn them into columns, in the smallest integer type that holds them."""
+        self.check_states(x)
+        return self._columns(x)
+
+    def _columns(self, x: States) -> Columns:
+        return x.to(self._column_dtype).T.contiguous()
 
     def _check_change(self, variable: Tensor, value: Tensor, batch: int) -> None:
         if variable.shape != (batch,) or value.shape != (batch,):
