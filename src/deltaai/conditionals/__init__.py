@@ -1,0 +1,8 @@
+"""Conditionals: q(x_v | what is known), in families that answer the same three questions."""
+
+from deltaai.conditionals.base import Conditionals
+from deltaai.conditionals.layout import Layout
+from deltaai.conditionals.local import LocalConditionals
+from deltaai.conditionals.proposal import Proposal, known_under
+
+__all__ = ["Conditionals", "Layout", "LocalConditionals", "Proposal", "known_under"]

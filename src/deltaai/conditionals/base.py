@@ -1,0 +1,54 @@
+"""What every family of conditionals answers.
+
+A family gives *corrections*: logits, relative to each variable's first state, that are added to
+the log-factors inside what is known (see :mod:`deltaai.conditionals.informed`). It is asked three
+questions, always as "v, given these known inputs":
+
+- ``logits``: every variable at full states;
+- ``logits_and_flips``: the same, and with one of its inputs changed, for each input in turn;
+- ``logits_at``: some variables of one bucket, at inputs that are handed over (sampling).
+
+``known`` says which inputs a conditional may see, per slot and column; ``None`` means all of them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from deltaai.conditionals.layout import Layout
+
+Known = Float[Tensor, "slot batch"] | None
+
+
+class Conditionals(nn.Module, ABC):
+    """Logits of every variable given its known inputs."""
+
+    layout: Layout
+
+    @abstractmethod
+    def logits(
+        self, features: Float[Tensor, "feature batch"], known: Known = None
+    ) -> Float[Tensor, "row batch"]:
+        """Correction of every variable at full states."""
+
+    @abstractmethod
+    def logits_and_flips(
+        self,
+        features: Float[Tensor, "feature batch"],
+        flipped: Float[Tensor, "feature batch"],
+        known: Known = None,
+    ) -> tuple[Float[Tensor, "row batch"], Float[Tensor, "flip batch"]]:
+        """Corrections at full states, and with each input in turn at its value in ``flipped``."""
+
+    @abstractmethod
+    def logits_at(
+        self,
+        bucket: int,
+        members: Int[Tensor, "pair"],
+        inputs: Float[Tensor, "pair input feature batch"],
+        known: Float[Tensor, "pair input"] | None = None,
+    ) -> Float[Tensor, "pair logit batch"]:
+        """Correction of some members of a bucket at given encoded inputs."""

@@ -1,0 +1,135 @@
+"""The part of a conditional that need not be learned: log-factors inside what is known.
+
+For v and its known inputs, every factor over v whose other variables are all known enters v's
+logits as it is; the networks learn only the correction, which is the message from the variables
+that come later. At a leaf there is none, and the conditional is exact before any training.
+
+Given states, these terms do not depend on the networks, so they are computed once for a batch of
+states and used for as many updates as are made on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from deltaai.conditionals.base import Known
+from deltaai.conditionals.layout import Layout
+from deltaai.models import FactorGraph
+from deltaai.models.groups import FactorGroup
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """Factors of one group that may enter the logits of the variable at one place of their scope.
+
+    Parameters
+    ----------
+    group : number of the group in the model.
+    place : where the variable whose logits they enter stands.
+    factors : which factors of the group.
+    slots : slot of (that variable, each other variable of the scope).
+    """
+
+    group: int
+    place: int
+    factors: Int[Tensor, "factor"]
+    slots: Int[Tensor, "factor other"]
+
+
+class FactorTerms:
+    """Log-factors as logits, for all variables or for some.
+
+    Parameters
+    ----------
+    model : the target.
+    layout : variables and their inputs.
+    """
+
+    def __init__(self, model: FactorGraph, layout: Layout) -> None:
+        self.layout = layout
+        self.terms = tuple(_terms(model, layout))
+
+    def logits(
+        self, groups: tuple[FactorGroup, ...], columns: Int[Tensor, "var batch"], known: Known
+    ) -> Float[Tensor, "row batch"]:
+        """Sum of the log-factors inside each variable and its known inputs."""
+        rows = columns.new_zeros(self.layout.num_rows, columns.shape[1], dtype=groups_dtype(groups))
+        for term in self.terms:
+            group = groups[term.group]
+            values = columns[group.scopes[term.factors].T]  # (arity, factor, batch)
+            logits = relative_slices(group, term.factors, values, term.place)
+            if known is not None:
+                logits = logits * known[term.slots].prod(1)[:, None]
+            first = self.layout.first_row_of[group.scopes[term.factors, term.place]]
+            at = first[:, None] + torch.arange(logits.shape[1], device=first.device)
+            rows = rows.index_add(0, at.reshape(-1), logits.flatten(0, 1))
+        return rows
+
+    def flipped_changes(
+        self,
+        groups: tuple[FactorGroup, ...],
+        columns: Int[Tensor, "var batch"],
+        alternatives: Int[Tensor, "var batch"],
+        known: Known,
+    ) -> Float[Tensor, "flip batch"]:
+        """Change of those sums when one input of a variable takes its alternative value."""
+        flips = columns.new_zeros(
+            self.layout.num_flips, columns.shape[1], dtype=groups_dtype(groups)
+        )
+        for term in self.terms:
+            group = groups[term.group]
+            scopes = group.scopes[term.factors]
+            values = columns[scopes.T]
+            before = relative_slices(group, term.factors, values, term.place)
+            others = [place for place in range(group.arity) if place != term.place]
+            for number, other in enumerate(others):
+                moved = values.clone()
+                moved[other] = alternatives[scopes[:, other]]
+                change = relative_slices(group, term.factors, moved, term.place) - before
+                if known is not None:
+                    change = change * known[term.slots].prod(1)[:, None]
+                first = self.layout.first_flip_of[term.slots[:, number]]
+                at = first[:, None] + torch.arange(change.shape[1], device=first.device)
+                flips = flips.index_add(0, at.reshape(-1), change.flatten(0, 1))
+        return flips
+
+
+def relative_slices(
+    group: FactorGroup,
+    factors: Int[Tensor, "factor"],
+    values: Int[Tensor, "arity factor batch"],
+    place: int,
+) -> Float[Tensor, "factor logit batch"]:
+    """Log-factors for each state at ``place`` but the first, less that of the first."""
+    arity, num_factors, batch = values.shape
+    num_states = group.sizes[place]
+    spread = values[:, :, None, :].repeat(1, 1, num_states, 1)
+    states = torch.arange(num_states, device=values.device, dtype=values.dtype)
+    spread[place] = states[None, :, None]
+    factor = factors.repeat_interleave(num_states * batch)
+    flat = group.log_values_at(factor, spread.reshape(arity, -1))
+    table = flat.view(num_factors, num_states, batch)
+    return table[:, 1:] - table[:, :1]
+
+
+def groups_dtype(groups: tuple[FactorGroup, ...]) -> torch.dtype:
+    """Floating type of a model's values; single precision if it has none."""
+    return groups[0].dtype if groups else torch.float32
+
+
+def _terms(model: FactorGraph, layout: Layout) -> Iterator[Term]:
+    for number, group in enumerate(model.groups):
+        scopes = group.scopes.cpu().numpy()
+        for place in range(group.arity):
+            others = [other for other in range(group.arity) if other != place]
+            variable = scopes[:, [place] * len(others)]
+            slots = layout.slots_of(variable, scopes[:, others])
+            chosen = np.flatnonzero((slots >= 0).all(axis=1))
+            if len(chosen):
+                yield Term(number, place, torch.from_numpy(chosen), torch.from_numpy(slots[chosen]))

@@ -1,0 +1,180 @@
+"""A small network for every variable, all of them evaluated in batched products.
+
+    correction_v = U_v z + W2_v tanh(W1_v z + b1_v) + b2_v,    z = encoded inputs of v
+
+Changing one input u changes z in u's features only, so the first layer of all flips is a rank-one
+update of one shared pre-activation instead of a new product: the cost of a flip is that of the
+hidden units, not of the inputs. With ``takes_masks`` the network also sees which inputs are known
+(a second block of first-layer weights), and unknown inputs are zero.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from deltaai.conditionals.base import Conditionals, Known
+from deltaai.conditionals.layout import Bucket, Layout
+
+
+class LocalConditionals(Conditionals):
+    """One hidden layer a variable, with a linear bypass.
+
+    Parameters
+    ----------
+    layout : variables and their inputs.
+    hidden : hidden units of each variable's network.
+    takes_masks : whether conditionals are asked with varying sets of known inputs.
+    generator : randomness of the initial weights.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        hidden: int = 32,
+        *,
+        takes_masks: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.layout = layout
+        self.hidden = hidden
+        self.takes_masks = takes_masks
+        self._networks = [
+            _Networks(bucket, hidden, takes_masks, generator) for bucket in layout.buckets
+        ]
+        self.networks = nn.ModuleList(self._networks)
+
+    def logits(
+        self, features: Float[Tensor, "feature batch"], known: Known = None
+    ) -> Float[Tensor, "row batch"]:
+        """Correction of every variable at full states."""
+        parts = []
+        for bucket, networks in zip(self.layout.buckets, self._networks, strict=True):
+            inputs = gather_inputs(bucket, features)
+            mask = _mask_of(bucket, known)
+            parts.append(networks(inputs, mask).flatten(0, 1))
+        return torch.cat(parts)
+
+    def logits_and_flips(
+        self,
+        features: Float[Tensor, "feature batch"],
+        flipped: Float[Tensor, "feature batch"],
+        known: Known = None,
+    ) -> tuple[Float[Tensor, "row batch"], Float[Tensor, "flip batch"]]:
+        """Corrections at full states, and with each input in turn at its value in ``flipped``."""
+        change = flipped - features
+        rows, flips = [], []
+        for bucket, networks in zip(self.layout.buckets, self._networks, strict=True):
+            inputs, moves = gather_inputs(bucket, features), gather_inputs(bucket, change)
+            base, moved = networks.with_flips(inputs, moves, _mask_of(bucket, known))
+            rows.append(base.flatten(0, 1))
+            flips.append(moved.flatten(0, 2))
+        return torch.cat(rows), torch.cat(flips)
+
+    def logits_at(
+        self,
+        bucket: int,
+        members: Int[Tensor, "pair"],
+        inputs: Float[Tensor, "pair input feature batch"],
+        known: Float[Tensor, "pair input"] | None = None,
+    ) -> Float[Tensor, "pair logit batch"]:
+        """Correction of some members of a bucket at given encoded inputs."""
+        mask = None if known is None else known[:, :, None].expand(-1, -1, inputs.shape[3])
+        logits: Tensor = self._networks[bucket](inputs, mask, members)
+        return logits
+
+
+def gather_inputs(
+    bucket: Bucket, features: Float[Tensor, "feature batch"]
+) -> Float[Tensor, "variable input feature batch"]:
+    """Encoded inputs of every variable of a bucket."""
+    rows = features.index_select(0, bucket.feature_rows.reshape(-1))
+    return rows.view(*bucket.feature_rows.shape, features.shape[1])
+
+
+def _mask_of(bucket: Bucket, known: Known) -> Tensor | None:
+    if known is None:
+        return None
+    return known[bucket.slots].view(bucket.size, bucket.num_inputs, -1)
+
+
+class _Networks(nn.Module):
+    """The networks of one bucket. Axes: variable, logit or hidden unit, input, feature, column."""
+
+    def __init__(
+        self,
+        bucket: Bucket,
+        hidden: int,
+        takes_masks: bool,
+        generator: torch.Generator | None,
+    ) -> None:
+        super().__init__()
+        size, logits, inputs = bucket.size, bucket.num_logits, bucket.num_inputs
+        features = inputs * bucket.num_features
+        scale = 1 / math.sqrt(max(inputs, 1))
+
+        def normal(*shape: int, scale: float) -> nn.Parameter:
+            return nn.Parameter(torch.randn(*shape, generator=generator) * scale)
+
+        self.first = normal(size, hidden, features, scale=scale)
+        self.first_bias = normal(size, hidden, 1, scale=0.5)
+        # The last layer starts at zero, so that training starts from the log-factors alone.
+        self.last = nn.Parameter(torch.zeros(size, logits, hidden))
+        self.last_bias = nn.Parameter(torch.zeros(size, logits, 1))
+        self.bypass = nn.Parameter(torch.zeros(size, logits, features))
+        self.first_mask: nn.Parameter | None = None
+        self.bypass_mask: nn.Parameter | None = None
+        if takes_masks:
+            self.first_mask = normal(size, hidden, inputs, scale=scale)
+            self.bypass_mask = nn.Parameter(torch.zeros(size, logits, inputs))
+
+    def forward(
+        self, inputs: Tensor, mask: Tensor | None, members: Tensor | None = None
+    ) -> Float[Tensor, "variable logit batch"]:
+        before, linear = self._first_layer(inputs, mask, members)
+        last = _some(self.last, members)
+        return torch.baddbmm(_some(self.last_bias, members), last, before.tanh()) + linear
+
+    def with_flips(
+        self, inputs: Tensor, moves: Tensor, mask: Tensor | None
+    ) -> tuple[Float[Tensor, "variable logit batch"], Float[Tensor, "variable input logit batch"]]:
+        size, num_inputs, num_features, batch = inputs.shape
+        hidden, logits = self.first.shape[1], self.last.shape[1]
+        before, linear = self._first_layer(inputs, mask, None)
+        base = torch.baddbmm(self.last_bias, self.last, before.tanh()) + linear
+        if mask is not None:
+            moves = moves * mask[:, :, None]
+        first = self.first.view(size, hidden, num_inputs, num_features)
+        bypass = self.bypass.view(size, logits, num_inputs, num_features)
+        if num_features == 1:
+            change = first * moves.squeeze(2)[:, None]
+            linear_change = bypass * moves.squeeze(2)[:, None]
+        else:
+            change = torch.einsum("vhif,vifb->vhib", first, moves)
+            linear_change = torch.einsum("vlif,vifb->vlib", bypass, moves)
+        after = (before[:, :, None] + change).tanh_()
+        moved = torch.bmm(self.last, after.reshape(size, hidden, num_inputs * batch))
+        moved = moved.view(size, logits, num_inputs, batch) + linear_change
+        return base, (moved + (linear + self.last_bias)[:, :, None]).transpose(1, 2)
+
+    def _first_layer(
+        self, inputs: Tensor, mask: Tensor | None, members: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Pre-activations of the hidden units, and the linear bypass."""
+        if mask is not None:
+            inputs = inputs * mask[:, :, None]
+        flat = inputs.flatten(1, 2)
+        before = torch.baddbmm(_some(self.first_bias, members), _some(self.first, members), flat)
+        linear = torch.bmm(_some(self.bypass, members), flat)
+        if mask is not None and self.first_mask is not None and self.bypass_mask is not None:
+            before = torch.baddbmm(before, _some(self.first_mask, members), mask)
+            linear = torch.baddbmm(linear, _some(self.bypass_mask, members), mask)
+        return before, linear
+
+
+def _some(weights: Tensor, members: Tensor | None) -> Tensor:
+    return weights if members is None else weights.index_select(0, members)

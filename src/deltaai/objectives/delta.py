@@ -1,0 +1,147 @@
+"""The local objective (equation keys ``delta-constraint`` and ``delta-objective``).
+
+For a state x, a variable u and another value x'_u, the residual is
+
+    Σ_{k: u in S_k} log φ_k(x)/φ_k(x')  -  Σ_{v in {u} ∪ Ch(u)} log q(x_v | x_Pa)/q(x'_v | x'_Pa)
+
+and the loss its square. Here it is computed for one order or many, for all u of a full sample at
+once: base conditionals are shared by every u, u's own ratio needs no new evaluation (its
+normaliser cancels), and each (child, parent) pair needs one flipped conditional. All that depends
+on states and factors only is prepared once and serves as many updates as are made on the batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from deltaai.conditionals.base import Known
+from deltaai.conditionals.proposal import (
+    Proposal,
+    log_softmax_at,
+    logits_of_bucket,
+    with_first,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class DeltaBatch:
+    """States with one alternative value for every variable, and all that follows from them.
+
+    Parameters
+    ----------
+    columns : the states.
+    alternatives : the value each variable is changed to.
+    known : which inputs each variable may see.
+    features, flipped : both, encoded.
+    log_ratio : log p(x) - log p(x') for each changed variable.
+    factor_logits : log-factors inside the known, as logits.
+    factor_flips : the same for every flip.
+    """
+
+    columns: Int[Tensor, "var batch"]
+    alternatives: Int[Tensor, "var batch"]
+    known: Known
+    features: Float[Tensor, "feature batch"]
+    flipped: Float[Tensor, "feature batch"]
+    log_ratio: Float[Tensor, "var batch"]
+    factor_logits: Float[Tensor, "row batch"]
+    factor_flips: Float[Tensor, "flip batch"]
+
+
+def draw_alternatives(
+    columns: Int[Tensor, "var batch"],
+    num_states: Int[Tensor, "var"],
+    generator: torch.Generator | None,
+) -> Int[Tensor, "var batch"]:
+    """Another value for each variable, uniform over those it does not have.
+
+    A variable with one state keeps it; its residual is zero.
+    """
+    others = (num_states - 1).clamp(min=1)[:, None]
+    if int(num_states.max()) <= 2:
+        step = torch.ones_like(columns)
+    else:
+        chance = torch.rand(columns.shape, generator=generator, device=columns.device)
+        step = (chance * others).long().clamp(max=others - 1) + 1
+    return (columns + step) % num_states[:, None]
+
+
+def prepare(
+    proposal: Proposal,
+    columns: Int[Tensor, "var batch"],
+    alternatives: Int[Tensor, "var batch"],
+    known: Known = None,
+    beta: float = 1.0,
+) -> DeltaBatch:
+    """Compute what a batch of states fixes: encodings, log-ratios, and log-factors as logits."""
+    model, layout = proposal.model, proposal.layout
+    with torch.no_grad():
+        scores = model.log_ratios(columns.T).T  # log p(x') - log p(x), a row a (variable, value)
+        chosen = (model.state_offsets[:-1, None] + alternatives).long()
+        log_ratio = -beta * scores.gather(0, chosen)
+        factor_logits = proposal.factor_logits(columns, known, beta)
+        base = [
+            logits_of_bucket(bucket, factor_logits)[:, None]
+            .expand(-1, bucket.num_inputs, -1, -1)
+            .flatten(0, 2)
+            for bucket in layout.buckets
+        ]
+        factor_flips = torch.cat(base)
+        if proposal.is_informed:
+            changes = proposal.terms.flipped_changes(model.groups, columns, alternatives, known)
+            factor_flips = factor_flips + beta * changes
+    encode = layout.encoding.encode
+    return DeltaBatch(
+        columns,
+        alternatives,
+        known,
+        encode(columns, model.dtype),
+        encode(alternatives, model.dtype),
+        log_ratio,
+        factor_logits,
+        factor_flips,
+    )
+
+
+def delta_residuals(proposal: Proposal, batch: DeltaBatch) -> Float[Tensor, "var batch"]:
+    """Residual of every variable's change, in every sample."""
+    layout, conditionals = proposal.layout, proposal.conditionals
+    num_columns = batch.columns.shape[1]
+    logits, flips = conditionals.logits_and_flips(batch.features, batch.flipped, batch.known)
+    logits, flips = logits + batch.factor_logits, flips + batch.factor_flips
+    own = logits.new_zeros(layout.num_variables, num_columns)
+    children = logits.new_zeros(layout.num_variables + 1, num_columns)  # the last takes padding
+    for bucket in layout.buckets:
+        rows = logits_of_bucket(bucket, logits)
+        states = batch.columns.index_select(0, bucket.variables)
+        others = batch.alternatives.index_select(0, bucket.variables)
+        own = own.index_copy(0, bucket.variables, _difference(rows, states, others))
+        if bucket.num_inputs == 0:
+            continue
+        base = log_softmax_at(rows, states)
+        shape = (bucket.size, bucket.num_inputs, bucket.num_logits, num_columns)
+        flipped_states = states[:, None].expand(-1, bucket.num_inputs, -1)
+        after = log_softmax_at(flips[bucket.flips].view(shape), flipped_states)
+        ratio = base[:, None] - after  # log q(x_v | x_Pa) - log q(x_v | x'_Pa)
+        if batch.known is not None:
+            ratio = ratio * batch.known[bucket.slots].view(ratio.shape)
+        children = children.index_add(0, bucket.inputs.reshape(-1), ratio.flatten(0, 1))
+    return batch.log_ratio - own - children[:-1]
+
+
+def _difference(
+    logits: Float[Tensor, "variable logit batch"],
+    states: Int[Tensor, "variable batch"],
+    others: Int[Tensor, "variable batch"],
+) -> Float[Tensor, "variable batch"]:
+    """Log q(x_u) - log q(x'_u): the normaliser cancels."""
+    if logits.shape[1] == 1:
+        return (states - others).to(logits.dtype) * logits.squeeze(1)
+    full = with_first(logits)
+    here = full.gather(1, states.long()[:, None])
+    there = full.gather(1, others.long()[:, None])
+    return (here - there).squeeze(1)
