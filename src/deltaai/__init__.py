@@ -21,9 +21,11 @@ from deltaai.errors import (
     MemoryLimitError,
     ModelError,
     StateError,
+    TrainingError,
 )
 from deltaai.exact import ExactInference, exact
-from deltaai.inference import Answer, Plan, check, plan, query
+from deltaai.inference import Answer, Plan, Sampler, check, fit, plan, query
+from deltaai.inference import load_sampler as load
 from deltaai.io import (
     from_pgmpy,
     from_pyagrum,
@@ -61,15 +63,19 @@ __all__ = [
     "ModelError",
     "NeuralFactor",
     "Plan",
+    "Sampler",
     "SpinCoupling",
     "SpinField",
     "StateError",
     "TableFactor",
+    "TrainingError",
     "Variable",
     "check",
     "exact",
+    "fit",
     "from_pgmpy",
     "from_pyagrum",
+    "load",
     "plan",
     "query",
     "read",

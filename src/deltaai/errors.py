@@ -38,8 +38,16 @@ class ImpossibleEvidenceError(EvidenceError):
     """The evidence (or the model itself) has probability zero, so there is no answer."""
 
 
+class TrainingError(DeltaAIError, RuntimeError):
+    """Training that cannot go on: a loss that is not finite, a checkpoint of another run."""
+
+
 class ConversionError(DeltaAIError, ValueError):
     """A model of another library, or for another format, that cannot be converted faithfully."""
+
+
+class ConfigError(DeltaAIError, ValueError):
+    """A setting that is unknown, of the wrong type, out of range, or at odds with another."""
 
 
 class FormatError(DeltaAIError, ValueError):

@@ -9,28 +9,10 @@ import sys
 import pytest
 
 from broken_files import BROKEN_FILES
-from deltaai.cli.app import main
 from deltaai.cli.parsing import parse_bytes, parse_evidence, parse_names
 from deltaai.errors import DeltaAIError
 from deltaai.io import write
 from deltaai.models import FactorGraph, TableFactor, Variable, zoo
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Run the command in this process; return exit code, output and error stream."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["deltaai", *map(str, arguments)])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """The command ``deltaai``: parse, call, show. No inference happens here.
 
 Exit codes: 0 for an answer, 2 for input that cannot be used (files, options, evidence), 3 for a
-question that does not fit the memory limit, 130 after Ctrl-C.
+question that does not fit the memory limit, 130 after Ctrl-C (a training run can then be resumed).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import deltaai
 from deltaai.cli import show
 from deltaai.cli.demo import run_demo
 from deltaai.cli.parsing import parse_bytes, parse_evidence, parse_names
+from deltaai.cli.training import run_fit, run_sample
 from deltaai.errors import DeltaAIError, MemoryLimitError
 from deltaai.exact import ExactInference
 from deltaai.inference import check as check_model
@@ -187,6 +188,61 @@ def query(
         title = f"P(. | {given})" if given and len(given) < 80 else "Marginals"
         show.marginal_table(model, answer.marginals, escape(title))
         show.figures("", rows)
+
+
+@app.command()
+def fit(
+    file: ModelFile,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="OUT", help="Where to write the sampler.")
+    ],
+    orders: Annotated[
+        str, typer.Option(metavar="one|many", help="Train one order, or any order.")
+    ] = "one",
+    steps: Annotated[int | None, typer.Option(help="Updates (from the model).")] = None,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds to train at most.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue a run that was interrupted.")
+    ] = False,
+    metrics: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the course of training (.jsonl, .csv)."),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Train a sampler for a model and write it to a file.
+
+    The state of the run is kept in OUT.checkpoint; an interrupted run goes on with --resume.
+    """
+    run_fit(
+        file,
+        output,
+        orders=orders,
+        seed=seed,
+        resume=resume,
+        metrics=metrics,
+        is_json=json,
+        settings={
+            name: value
+            for name, value in (("steps", steps), ("time_limit", time_limit))
+            if value is not None
+        },
+    )
+
+
+@app.command()
+def sample(
+    file: Annotated[Path, typer.Argument(metavar="SAMPLER", help="A file that `fit` wrote.")],
+    number: Annotated[int, typer.Option("-n", "--number", help="How many samples.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to .csv or .npz.")
+    ] = None,
+    csv: AsCsv = False,
+) -> None:
+    """Draw samples from a trained sampler."""
+    run_sample(file, number, seed=seed, output=output, is_csv=csv)
 
 
 @app.command()

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 
 import torch
-from rich.table import Table
 
 from deltaai.cli import show
 from deltaai.exact import exact
 from deltaai.inference import check, plan
-from deltaai.models import FactorGraph, zoo
+from deltaai.models import zoo
 
 
 def run_demo() -> None:
@@ -31,7 +30,8 @@ def run_demo() -> None:
             ("most likely", ", ".join(f"{name}={state}" for name, state in best.labels.items())),
         ],
     )
-    _samples(model, answer.sample(6, torch.Generator().manual_seed(4)))
+    drawn = answer.sample(6, torch.Generator().manual_seed(4))
+    show.samples_table(model, drawn, "\nSamples")
 
     show.out.print()
     show.out.rule("[bold]2. A loopy model: a 14 x 14 Ising lattice, 2^196 joint states")
@@ -54,12 +54,3 @@ def run_demo() -> None:
     show.out.print(
         "\nNext: [bold]deltaai query FILE --evidence name=state[/], on .uai or .bif files."
     )
-
-
-def _samples(model: FactorGraph, states: torch.Tensor) -> None:
-    table = Table(title="\nSamples", title_justify="left", box=None, padding=(0, 2))
-    for variable in model.variables:
-        table.add_column(variable.name)
-    for row in states.tolist():
-        table.add_row(*(v.states[k] for v, k in zip(model.variables, row, strict=True)))
-    show.out.print(table)

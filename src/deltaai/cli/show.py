@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from torch import Tensor
 
 from deltaai.errors import format_bytes, scientific
 from deltaai.exact.inference import Progress as ReportFraction
@@ -26,6 +27,7 @@ err = Console(stderr=True, highlight=False)
 
 _BAR_WIDTH = 20
 _MOST_ROWS = 60
+_MOST_COLUMNS = 8
 
 
 @contextmanager
@@ -102,6 +104,20 @@ def marginal_table(model: FactorGraph, marginals: Mapping[str, np.ndarray], titl
             table.add_row(label, escape(state), f"{probability:.6f}", f"[cyan]{bar}[/]")
         rows += len(states)
     out.print(table)
+
+
+def samples_table(model: FactorGraph, states: Tensor, title: str) -> None:
+    """Print states as labels, one row a sample; wide models show their first variables."""
+    shown = model.variables[:_MOST_COLUMNS]
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2))
+    for variable in shown:
+        table.add_column(escape(variable.name))
+    for row in states.tolist():
+        table.add_row(*(escape(v.states[k]) for v, k in zip(shown, row, strict=False)))
+    out.print(table)
+    if len(shown) < model.num_variables:
+        more = model.num_variables - len(shown)
+        out.print(f"  ... and {more} more variables: see all with --csv or -o FILE", style="dim")
 
 
 def as_json(value: object) -> None:

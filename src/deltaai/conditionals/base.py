@@ -30,15 +30,15 @@ class Conditionals(nn.Module, ABC):
 
     @abstractmethod
     def logits(
-        self, features: Float[Tensor, "feature batch"], known: Known = None
+        self, features: Float[Tensor, "feature_row batch"], known: Known = None
     ) -> Float[Tensor, "row batch"]:
         """Correction of every variable at full states."""
 
     @abstractmethod
     def logits_and_flips(
         self,
-        features: Float[Tensor, "feature batch"],
-        flipped: Float[Tensor, "feature batch"],
+        features: Float[Tensor, "feature_row batch"],
+        flipped: Float[Tensor, "feature_row batch"],
         known: Known = None,
     ) -> tuple[Float[Tensor, "row batch"], Float[Tensor, "flip batch"]]:
         """Corrections at full states, and with each input in turn at its value in ``flipped``."""

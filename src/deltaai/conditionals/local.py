@@ -49,7 +49,7 @@ class LocalConditionals(Conditionals):
         self.networks = nn.ModuleList(self._networks)
 
     def logits(
-        self, features: Float[Tensor, "feature batch"], known: Known = None
+        self, features: Float[Tensor, "feature_row batch"], known: Known = None
     ) -> Float[Tensor, "row batch"]:
         """Correction of every variable at full states."""
         parts = []
@@ -61,8 +61,8 @@ class LocalConditionals(Conditionals):
 
     def logits_and_flips(
         self,
-        features: Float[Tensor, "feature batch"],
-        flipped: Float[Tensor, "feature batch"],
+        features: Float[Tensor, "feature_row batch"],
+        flipped: Float[Tensor, "feature_row batch"],
         known: Known = None,
     ) -> tuple[Float[Tensor, "row batch"], Float[Tensor, "flip batch"]]:
         """Corrections at full states, and with each input in turn at its value in ``flipped``."""
@@ -89,7 +89,7 @@ class LocalConditionals(Conditionals):
 
 
 def gather_inputs(
-    bucket: Bucket, features: Float[Tensor, "feature batch"]
+    bucket: Bucket, features: Float[Tensor, "feature_row batch"]
 ) -> Float[Tensor, "variable input feature batch"]:
     """Encoded inputs of every variable of a bucket."""
     rows = features.index_select(0, bucket.feature_rows.reshape(-1))

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
-import secrets
-import shutil
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from deltaai.errors import DeltaAIError, FormatError, format_bytes
+from deltaai.errors import FormatError, format_bytes
+from deltaai.io.atomic import replace_file
 from deltaai.io.bif import parse_bif
 from deltaai.io.bif_writer import format_bif
 from deltaai.io.source import Source
@@ -77,7 +75,7 @@ def write(model: FactorGraph, path: str | Path) -> None:
     content = _WRITERS[_format_of(path)](model).encode()
     if _is_compressed(path):
         content = gzip.compress(content, mtime=0)  # without the time: same model, same bytes
-    _replace_file(path, content)
+    replace_file(path, content)
 
 
 def _is_compressed(path: Path) -> bool:
@@ -141,23 +139,3 @@ def _read_limited(stream: io.BufferedIOBase | gzip.GzipFile, path: Path) -> byte
             limit = format_bytes(LARGEST_TEXT_BYTES)
             raise FormatError(path, None, f"holds more than {limit} of text, which is refused")
     return b"".join(chunks)
-
-
-def _replace_file(path: Path, content: bytes) -> None:
-    """Write beside the target, then rename: nobody ever sees half a file."""
-    try:
-        target = path.resolve()  # a link stays a link
-        temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
-        try:
-            with temporary.open("xb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            if target.exists():
-                shutil.copymode(target, temporary)
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except (OSError, RuntimeError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise DeltaAIError(f"cannot write {path}: {reason}") from None

@@ -150,7 +150,7 @@ class FactorGraph:
         # In blocks of states whose factors fit in the cache: memory stays bounded and fresh pages,
         # which cost more than the arithmetic, are few.
         most = max((group.num_factors for group in self.groups), default=0)
-        blocks = x.split(max(BLOCK_ENTRIES // max(most, 1), 1)) if len(x) else (x,)
+        blocks = torch.split(x, max(BLOCK_ENTRIES // max(most, 1), 1)) if len(x) else (x,)
         return torch.cat([self._log_score_of(self._columns(block)) for block in blocks])
 
     def _log_score_of(self, columns: Columns) -> Float[Tensor, "batch"]:

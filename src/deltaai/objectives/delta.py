@@ -45,8 +45,8 @@ class DeltaBatch:
     columns: Int[Tensor, "var batch"]
     alternatives: Int[Tensor, "var batch"]
     known: Known
-    features: Float[Tensor, "feature batch"]
-    flipped: Float[Tensor, "feature batch"]
+    features: Float[Tensor, "feature_row batch"]
+    flipped: Float[Tensor, "feature_row batch"]
     log_ratio: Float[Tensor, "var batch"]
     factor_logits: Float[Tensor, "row batch"]
     factor_flips: Float[Tensor, "flip batch"]

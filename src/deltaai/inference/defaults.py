@@ -1,0 +1,64 @@
+"""Settings that suit a model, so that ``fit`` needs no tuning.
+
+What matters is how peaked the target is, measured by how much one flip changes its log score: a
+peaked target is approached from a flat one (annealing) and given more updates. The batch is as
+large as keeps an update fast.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from deltaai.conditionals import Layout
+from deltaai.models import FactorGraph
+from deltaai.training.config import TrainingConfig
+
+_HIDDEN_MILD, _HIDDEN_PEAKED = 16, 32
+_PEAKED = 4.0  # nats that one flip changes the log score by, on average
+_WORK = 6_000_000  # hidden units times flips times states in one update
+
+
+def peakedness(model: FactorGraph) -> float:
+    """Mean size of the change of the log score by one flip, at uniform states."""
+    generator = torch.Generator().manual_seed(0)
+    chance = torch.rand(64, model.num_variables, generator=generator, dtype=torch.float64)
+    x = (chance * model.num_states).long()
+    ratios = model.log_ratios(x).abs()
+    num_changes = int(model.state_offsets[-1]) - model.num_variables
+    return float(ratios.sum() / max(64 * num_changes, 1))
+
+
+def suitable_hidden(model: FactorGraph) -> int:
+    """Hidden units of each variable's network."""
+    return _HIDDEN_PEAKED if peakedness(model) > 1.0 else _HIDDEN_MILD
+
+
+def suitable_config(
+    model: FactorGraph,
+    layout: Layout,
+    hidden: int,
+    *,
+    is_many: bool,
+    **given: Any,  # noqa: ANN401
+) -> TrainingConfig:
+    """Settings for a model; those given by the user win."""
+    size = peakedness(model)
+    is_peaked = size > _PEAKED
+    steps = given.get("steps", 1000 if is_peaked else 300 if not is_many else 600)
+    batch = int(_WORK / max(hidden * layout.num_slots, 1))
+    chosen: dict[str, Any] = {
+        "steps": steps,
+        "batch_size": min(max(batch, 64), 256),
+        "learning_rate": 1e-2,
+        "resample_every": 4,
+        "redraw_orders_every": 8,
+        "gradient_clip": 10.0,
+        "anneal_steps": int(0.6 * steps) if is_peaked else 0,
+        "anneal_start": min(1.0, 1.0 / size) if is_peaked else 0.1,
+        "evaluate_every": 25,
+    }
+    if "target_ess" not in given and "target_kl" not in given:
+        chosen["target_ess"] = 0.98 if is_many else 0.998
+    return TrainingConfig(**{**chosen, **given})

@@ -1,0 +1,78 @@
+"""``fit``: train one neural sampler for a model, with settings that suit it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from deltaai.graphs import ChordalGraph, eliminate, min_fill_order
+from deltaai.inference.defaults import suitable_config, suitable_hidden
+from deltaai.inference.sampler import Sampler, build_proposal
+from deltaai.models import FactorGraph
+from deltaai.sampling.orders import Orders, OrdersKind
+from deltaai.training.loop import Progress, Trainer
+from deltaai.training.metrics import MetricsLog
+
+
+def fit(
+    model: FactorGraph,
+    *,
+    orders: OrdersKind = "one",
+    seed: int = 0,
+    hidden: int | None = None,
+    is_informed: bool = True,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+    metrics: str | Path | None = None,
+    watch: Callable[[Progress], None] | None = None,
+    **settings: Any,  # noqa: ANN401
+) -> Sampler:
+    """Train a sampler for a model with the local Delta objective.
+
+    Parameters
+    ----------
+    model : the target; its factors must be positive everywhere.
+    orders : ``"one"`` trains one order; ``"many"`` trains random orders, so that the sampler can be
+        asked in any of them.
+    seed : of all randomness.
+    hidden : hidden units of each variable's network (default: from the model).
+    is_informed : whether log-factors among known variables are part of the conditionals.
+    checkpoint : file to keep the state of the run in; needed to resume.
+    resume : continue from that file if it exists.
+    metrics : JSONL or CSV file for the course of training.
+    watch : called after every update.
+    settings : any field of ``TrainingConfig``, such as ``steps`` or ``time_limit``.
+
+    Examples
+    --------
+    >>> from deltaai.models import zoo
+    >>> model = zoo.ising_lattice(side=3, sigma=0.2, seed=0)
+    >>> sampler = fit(model, steps=40, seed=0)
+    >>> sampler.log_partition(1000).ess_fraction > 0.9
+    True
+    """
+    graph = model.markov_graph()
+    chordal = ChordalGraph.from_elimination(eliminate(graph, min_fill_order(graph)))
+    sources = Orders.of(model, chordal, orders)
+    width = hidden or suitable_hidden(model)
+    proposal = build_proposal(model, sources, width, is_informed=is_informed, seed=seed)
+    config = suitable_config(
+        model, proposal.layout, width, is_many=orders == "many", seed=seed, **settings
+    )
+    identity: dict[str, str | int | float] = {
+        "model": model.content_hash(),
+        "orders": orders,
+        "hidden": width,
+        "is_informed": int(is_informed),
+    }
+    trainer = Trainer(proposal, sources, config, identity)
+    path = None if checkpoint is None else Path(checkpoint)
+    is_resumed = resume and path is not None and path.exists()
+    if is_resumed and path is not None:
+        trainer.resume(path)
+    log_path = None if metrics is None else Path(metrics)
+    with MetricsLog(log_path, trainer.step if is_resumed else None) as log:
+        trainer.run(checkpoint=path, metrics=log, watch=watch)
+        history = [dict(row) for row in log.rows]
+    return Sampler(model, proposal, sources, config, history)

@@ -1,0 +1,192 @@
+"""A trained sampler: draw states, evaluate log q, estimate log Z, say where q is still wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from deltaai.conditionals import Layout, LocalConditionals, Proposal, known_under
+from deltaai.errors import ConversionError, FormatError, ModelError, StateError
+from deltaai.graphs import ChordalGraph, Dag, UndirectedGraph, random_dag
+from deltaai.models import FactorGraph, States
+from deltaai.models.storage import model_from_tensors, model_to_tensors
+from deltaai.objectives import delta_residuals, draw_alternatives, prepare
+from deltaai.sampling.ancestral import Schedule, sample_ancestrally
+from deltaai.sampling.importance import ImportanceEstimate, estimate_from_log_weights
+from deltaai.sampling.orders import Orders
+from deltaai.sampling.policies import ON_POLICY
+from deltaai.training.checkpoint import load_tensors, save_tensors
+from deltaai.training.config import TrainingConfig
+
+SAMPLER_KIND = "sampler"
+_CHUNK = 4096
+
+
+@dataclass(eq=False)
+class Sampler:
+    """A Bayesian network q that was trained to sample from a model.
+
+    Parameters
+    ----------
+    model : the target, in its own precision; weights are computed with it.
+    proposal : q.
+    orders : the orders it was trained for.
+    config : how it was trained.
+    history : estimates taken while training, one row each.
+    """
+
+    model: FactorGraph
+    proposal: Proposal
+    orders: Orders
+    config: TrainingConfig
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._schedules: dict[tuple[int, ...], Schedule] = {}
+
+    def random_order(self, seed: int) -> Dag:
+        """Draw one of the orders this sampler knows: the only one, or a random one."""
+        if self.orders.kind == "one":
+            return self.orders.fixed
+        return random_dag(self.orders.graph, np.random.default_rng(seed))
+
+    def sample(
+        self, num_samples: int, generator: torch.Generator | None = None, *, dag: Dag | None = None
+    ) -> States:
+        """Draw independent states from q."""
+        return self.sample_with_log_prob(num_samples, generator, dag=dag)[0]
+
+    def sample_with_log_prob(
+        self, num_samples: int, generator: torch.Generator | None = None, *, dag: Dag | None = None
+    ) -> tuple[States, Float[Tensor, "batch"]]:
+        """Draw states from q, with their log q."""
+        if num_samples < 0:
+            raise StateError(f"the number of samples cannot be {num_samples}")
+        schedule = self._schedule(self._checked(dag))
+        states, log_probs = [], []
+        for start in range(0, max(num_samples, 1), _CHUNK):
+            columns, log_q = sample_ancestrally(
+                self.proposal,
+                schedule,
+                min(_CHUNK, num_samples - start),
+                policy=ON_POLICY,
+                generator=generator,
+            )
+            states.append(columns[:, 0].T)
+            log_probs.append(log_q[0].double())
+        return torch.cat(states), torch.cat(log_probs)
+
+    def log_prob(self, x: States, *, dag: Dag | None = None) -> Float[Tensor, "batch"]:
+        """Log q of full states, under the default order or another that the sampler knows."""
+        self.model.check_states(x)
+        chosen = self._checked(dag)
+        known_once = None
+        if self.orders.kind == "many":
+            known_once = known_under(self.proposal.layout, [chosen])
+        found = []
+        with torch.no_grad():
+            for part in torch.split(x, _CHUNK) if len(x) else (x,):
+                known = None if known_once is None else known_once.expand(-1, len(part))
+                found.append(self.proposal.log_prob(part.T, known).double())
+        return torch.cat(found)
+
+    def log_partition(
+        self, num_samples: int = 10_000, generator: torch.Generator | None = None
+    ) -> ImportanceEstimate:
+        """Estimate log Z by importance sampling: with standard error, ELBO, ESS and k-hat."""
+        x, log_q = self.sample_with_log_prob(num_samples, generator)
+        with torch.no_grad():
+            return estimate_from_log_weights(self.model.log_score(x).double() - log_q)
+
+    def residuals(
+        self, num_samples: int = 1000, generator: torch.Generator | None = None
+    ) -> dict[str, float]:
+        """Mean squared Delta residual of each variable, at samples of q: where q is still wrong."""
+        dag = self._checked(None)
+        columns = self.sample(num_samples, generator, dag=dag).T.contiguous()
+        known = None
+        if self.orders.kind == "many":
+            known = known_under(self.proposal.layout, [dag]).expand(-1, columns.shape[1])
+        alternatives = draw_alternatives(columns, self.model.num_states, generator)
+        with torch.no_grad():
+            batch = prepare(self.proposal, columns, alternatives, known)
+            mean = delta_residuals(self.proposal, batch).square().mean(1)
+        return dict(zip((v.name for v in self.model.variables), mean.tolist(), strict=True))
+
+    def _checked(self, dag: Dag | None) -> Dag:
+        if dag is None:
+            return self.orders.fixed
+        if self.orders.kind == "one" and dag.parents != self.orders.fixed.parents:
+            raise StateError(
+                "this sampler was trained for one order: fit with orders='many' to use others"
+            )
+        if not self.orders.graph.contains(dag.skeleton):
+            raise StateError("the order is no orientation of the sampler's chordal graph")
+        return dag
+
+    def _schedule(self, dag: Dag) -> Schedule:
+        if dag.order not in self._schedules:
+            is_several = self.orders.kind == "many"
+            self._schedules[dag.order] = Schedule.build(self.proposal, [dag], masks=is_several)
+        return self._schedules[dag.order]
+
+    # -- files ---------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the sampler, its model and its settings to one file, all or nothing."""
+        conditionals = self.proposal.conditionals
+        if not isinstance(conditionals, LocalConditionals):
+            raise ConversionError(f"a {type(conditionals).__name__} sampler cannot be saved yet")
+        stored, described = model_to_tensors(self.model)
+        tensors = {f"model.{name}": value for name, value in stored.items()}
+        tensors |= {f"q.{name}": value for name, value in conditionals.state_dict().items()}
+        tensors["graph.edges"] = torch.from_numpy(self.orders.graph.edges())
+        tensors["graph.order"] = torch.tensor(self.orders.graph.order, dtype=torch.long)
+        metadata = {
+            "model": described,
+            "orders": self.orders.kind,
+            "hidden": conditionals.hidden,
+            "is_informed": self.proposal.is_informed,
+            "config": self.config.to_dict(),
+            "history": self.history,
+        }
+        save_tensors(path, tensors, metadata, kind=SAMPLER_KIND)
+
+
+def build_proposal(
+    model: FactorGraph, orders: Orders, hidden: int, *, is_informed: bool = True, seed: int = 0
+) -> Proposal:
+    """Untrained local conditionals for a model and its orders, in single precision."""
+    layout = Layout.build(model.num_states.tolist(), orders.inputs())
+    generator = torch.Generator().manual_seed(seed)
+    conditionals = LocalConditionals(
+        layout, hidden, takes_masks=orders.kind == "many", generator=generator
+    )
+    return Proposal(model.to(dtype=torch.float32), conditionals, is_informed=is_informed)
+
+
+def load_sampler(path: str | Path) -> Sampler:
+    """Read a sampler that :meth:`Sampler.save` wrote; anything else is refused."""
+    tensors, metadata = load_tensors(path, SAMPLER_KIND)
+    try:
+        part = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
+        model = model_from_tensors(part, metadata["model"])
+        edges = tensors["graph.edges"].numpy()
+        graph = UndirectedGraph.from_edges(model.num_variables, edges)
+        chordal = ChordalGraph(graph.offsets, graph.targets, tuple(tensors["graph.order"].tolist()))
+        orders = Orders.of(model, chordal, metadata["orders"])
+        proposal = build_proposal(
+            model, orders, metadata["hidden"], is_informed=metadata["is_informed"]
+        )
+        weights = {k.removeprefix("q."): v for k, v in tensors.items() if k.startswith("q.")}
+        proposal.conditionals.load_state_dict(weights)
+        config = TrainingConfig.from_dict(metadata["config"])
+        return Sampler(model, proposal, orders, config, list(metadata["history"]))
+    except (KeyError, TypeError, RuntimeError, ModelError) as error:
+        raise FormatError(path, None, f"the sampler in it is incomplete: {error}") from error

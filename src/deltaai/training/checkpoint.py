@@ -1,0 +1,158 @@
+"""Files of tensors that are complete or absent, and are believed only if nothing changed in them.
+
+A file is in the safetensors format: tensors, and in its header one JSON text with the format's
+name and version, the kind of content, the caller's metadata, and a SHA-256 over all of it. It is
+written beside its target and renamed over it, so a process killed at any moment leaves the old
+file or the new one. Nothing is ever unpickled: reading a stranger's file runs no code of theirs.
+
+State that is not flat is packed by :mod:`deltaai.training.packing` first.
+
+This file does not know what is in a checkpoint, or when to write one: that is the loop's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from deltaai.errors import DeltaAIError, FormatError
+from deltaai.io.atomic import replace_file
+
+FORMAT_NAME = "deltaai"
+FORMAT_VERSION = 1
+
+
+def save_tensors(
+    path: str | Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any], *, kind: str
+) -> None:
+    """Write tensors and metadata to a file that appears complete or not at all.
+
+    Parameters
+    ----------
+    path : the file; an old one is replaced at the end, and not before.
+    tensors : by name; any device and layout in memory, and they may overlap.
+    metadata : values that JSON has, with text for keys; no NaN or infinity.
+    kind : what the content is, such as ``"checkpoint"``; reading asks for the same.
+
+    Raises
+    ------
+    DeltaAIError
+        When something cannot be stored, or the file cannot be written.
+    """
+    envelope: dict[str, Any] = {"format": FORMAT_NAME, "version": FORMAT_VERSION, "kind": kind}
+    try:
+        separate = dict(_separate(tensors))
+        envelope["metadata"] = json.loads(_canonical(dict(metadata)))
+        if envelope["metadata"] != dict(metadata):
+            raise TypeError("metadata must be lists, and dictionaries with text for keys")
+        envelope["sha256"] = _checksum(separate, envelope)
+        # Not safetensors' own writer of files: that does not wait for the disk.
+        content = safetensors.torch.save(separate, {FORMAT_NAME: _canonical(envelope)})
+    except (TypeError, ValueError, KeyError, RuntimeError) as error:
+        raise DeltaAIError(f"cannot store this in {path}: {error}") from error
+    replace_file(path, content)
+
+
+def load_tensors(path: str | Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read what :func:`save_tensors` wrote: the tensors, on the CPU, and the metadata.
+
+    Raises
+    ------
+    FormatError
+        When there is no such file, or it is not whole, not ours, or not of this kind.
+    """
+    path = Path(path)
+    try:
+        num_bytes = path.stat().st_size
+        if not path.is_file():
+            raise FormatError(path, None, "this is not a file")
+        if num_bytes == 0:
+            raise FormatError(path, None, "the file is empty; writing it was interrupted")
+        with safetensors.safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+            # Copies, for what stands in the file may change under a tensor that maps it.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+    except FormatError:
+        raise
+    except FileNotFoundError:
+        raise FormatError(path, None, "there is no such file") from None
+    except OSError as error:
+        raise FormatError(path, None, f"cannot be read: {error}") from None
+    except Exception as error:  # whatever the reader stumbles over, the file is to blame
+        raise FormatError(
+            path, None, f"not a safetensors file, damaged, or cut short ({error})"
+        ) from None
+    envelope = _read_envelope(path, header)
+    found = envelope["kind"]
+    if found != kind:
+        raise FormatError(path, None, f"holds a {found!r}; expected a {kind!r}")
+    if envelope.pop("sha256") != _checksum(tensors, envelope):
+        raise FormatError(path, None, "damaged: its content does not match its checksum")
+    return tensors, envelope["metadata"]
+
+
+def _separate(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """The tensors as the format wants them: on the CPU, in order, none sharing another's memory."""
+    seen = set()
+    for name, tensor in tensors.items():
+        if name == "__metadata__":
+            raise ValueError("the name '__metadata__' is the format's own")
+        plain = tensor.detach().cpu().contiguous()
+        storage = plain.untyped_storage().data_ptr()
+        yield name, plain.clone() if storage in seen else plain
+        seen.add(storage)
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _checksum(tensors: Mapping[str, Tensor], envelope: Mapping[str, Any]) -> str:
+    """Hash of everything that a reader will rely on: names, types and shapes too."""
+    digest = hashlib.sha256(_canonical(envelope).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(_canonical([name, str(tensor.dtype), list(tensor.shape)]).encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _read_envelope(path: Path, header: Mapping[str, str]) -> dict[str, Any]:
+    if FORMAT_NAME not in header:
+        raise FormatError(path, None, "a safetensors file, but not one that deltaai wrote")
+    try:
+        envelope = json.loads(header[FORMAT_NAME], parse_float=_finite, parse_constant=_finite)
+        name, version = envelope["format"], envelope["version"]
+        if name != FORMAT_NAME or type(version) is not int or version < 1:
+            raise ValueError(f"format {name!r}, version {version!r}")
+        if version > FORMAT_VERSION:
+            raise FormatError(
+                path,
+                None,
+                f"written by a newer deltaai (format version {version}; this one reads up to "
+                f"{FORMAT_VERSION}); upgrade deltaai to read it",
+            )
+        if set(envelope) != {"format", "version", "kind", "metadata", "sha256"}:
+            raise ValueError(f"it has the entries {', '.join(sorted(envelope))}")
+        if not isinstance(envelope["metadata"], dict):
+            raise ValueError("its metadata is not a dictionary")
+    except FormatError:
+        raise
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise FormatError(path, None, f"its header is damaged ({error})") from None
+    return dict(envelope)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text} is not finite")
+    return number

@@ -1,0 +1,209 @@
+"""The settings of a training run: one frozen value, checked when it is made.
+
+Nothing downstream checks a setting again, and nothing is corrected in silence: a setting that is
+out of range, or that another setting would make meaningless, is refused by name. A config is
+saved with every result, so it turns into JSON and back.
+
+This file decides nothing about a model. Choosing settings that suit one is the work of ``fit``,
+and what a schedule means step by step is in :mod:`deltaai.training.schedules`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
+from typing import Any, Literal, get_args
+
+from deltaai.errors import ConfigError, did_you_mean
+
+Schedule = Literal["cosine", "step", "constant"]
+Policy = Literal["on-policy", "tempered", "uniform-mixture", "tempered-mixture", "uniform"]
+
+_TEMPERED: tuple[Policy, ...] = ("tempered", "tempered-mixture")
+_MIXTURES: tuple[Policy, ...] = ("uniform-mixture", "tempered-mixture")
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How to train; the defaults suit small models.
+
+    Parameters
+    ----------
+    steps : number of updates; 0 leaves q as it was initialised.
+    batch_size : states in an update.
+    learning_rate : of Adam, before the schedule's multiplier.
+    schedule : ``"cosine"`` falls smoothly to about zero, ``"step"`` drops by
+        ``step_decay_factor`` at each of ``step_decay_at``, ``"constant"`` stays.
+    step_decay_at : fractions of ``steps``, increasing, for ``schedule="step"``.
+    step_decay_factor : what the rate is multiplied by at each of them.
+    warmup_steps : updates over which the rate rises from about zero.
+    gradient_clip : largest norm of the whole gradient; ``None`` for no limit.
+    resample_every : updates between draws of fresh states.
+    redraw_orders_every : updates between draws of fresh orders, when many are trained.
+    policy : what draws the training states. ``"on-policy"`` is q itself, ``"tempered"`` is q with
+        logits divided by ``temperature``, ``"uniform"`` ignores q. The mixtures take the uniform,
+        or the tempered, choice with probability ``exploration`` and q's own otherwise.
+    temperature : for the tempered policies; above 1 explores.
+    exploration : share ε of the mixture policies that is not on-policy.
+    anneal_steps : updates over which the target's inverse temperature rises to 1; 0 for none.
+    anneal_start : inverse temperature at the first update, if there is annealing.
+    time_limit : seconds after which training ends; ``None`` for no limit.
+    evaluate_every : updates between estimates of ELBO and effective sample size; 0 for never.
+    evaluation_samples : states in such an estimate.
+    target_ess : stop once the effective sample size is at least this fraction; ``None`` for no
+        such target.
+    target_kl : stop once KL(q, p), estimated as log Z minus ELBO, is at most this many nats.
+    checkpoint_every : updates between checkpoints; 0 for none.
+    seed : of all randomness in the run.
+
+    Raises
+    ------
+    ConfigError
+        If a setting has the wrong type, is out of range, or contradicts another.
+    """
+
+    steps: int = 1000
+    batch_size: int = 256
+    learning_rate: float | int = 1e-2
+    schedule: Schedule = "cosine"
+    step_decay_at: tuple[float | int, ...] = (0.2, 0.4, 0.6, 0.8, 0.9)
+    step_decay_factor: float | int = 0.1
+    warmup_steps: int = 0
+    gradient_clip: float | int | None = None
+    resample_every: int = 1
+    redraw_orders_every: int = 50
+    policy: Policy = "on-policy"
+    temperature: float | int = 1.0
+    exploration: float | int = 0.0
+    anneal_steps: int = 0
+    anneal_start: float | int = 0.1
+    time_limit: float | int | None = None
+    evaluate_every: int = 50
+    evaluation_samples: int = 1000
+    target_ess: float | int | None = None
+    target_kl: float | int | None = None
+    checkpoint_every: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "resample_every", "redraw_orders_every", "evaluation_samples"):
+            self._check_whole(name, 1)
+        for name in ("steps", "warmup_steps", "anneal_steps", "evaluate_every", "checkpoint_every"):
+            self._check_whole(name, 0)
+        self._check_whole("seed", 0, 2**63 - 1)  # what both torch and numpy take
+        for name in ("learning_rate", "temperature"):
+            self._check_number(name)
+        for name in ("gradient_clip", "time_limit", "target_kl"):
+            if getattr(self, name) is not None:
+                self._check_number(name)
+        # Not zero: a target with forbidden states would multiply minus infinity by it.
+        for name in ("anneal_start", "step_decay_factor"):
+            self._check_number(name, highest=1)
+        if self.target_ess is not None:
+            self._check_number("target_ess", highest=1)
+        self._check_number("exploration", highest=1, is_zero_allowed=True)
+        self._check_choice("schedule", get_args(Schedule))
+        self._check_choice("policy", get_args(Policy))
+        self._check_step_decay_at()
+        self._check_agreement()
+
+    def to_dict(self) -> dict[str, Any]:
+        """All settings by name, in values that JSON has."""
+        return asdict(self) | {"step_decay_at": list(self.step_decay_at)}
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> TrainingConfig:
+        """Settings as :meth:`to_dict` gives them; what is not named takes its default.
+
+        >>> TrainingConfig.from_dict({"steps": 20}).steps
+        20
+        >>> TrainingConfig.from_dict({"step": 20})
+        Traceback (most recent call last):
+        deltaai.errors.ConfigError: there is no setting 'step'; did you mean 'steps'?
+        """
+        if not isinstance(settings, Mapping):
+            raise ConfigError(
+                f"settings are a mapping of names to values, not a {type(settings).__name__}"
+            )
+        known = [field.name for field in fields(cls)]
+        for name in settings:
+            if name not in known:
+                guess = did_you_mean(str(name), known)
+                raise ConfigError(f"there is no setting {name!r}{guess}")
+        values = dict(settings)
+        if isinstance(values.get("step_decay_at"), list):  # JSON has no tuples
+            values["step_decay_at"] = tuple(values["step_decay_at"])
+        return cls(**values)
+
+    def _check_whole(self, name: str, lowest: int, highest: int | None = None) -> None:
+        value = getattr(self, name)
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if not is_whole or value < lowest or (highest is not None and value > highest):
+            upper = "" if highest is None else f" and at most {highest}"
+            raise ConfigError(
+                f"{name} is {value!r}; it must be a whole number, at least {lowest}{upper}"
+            )
+
+    def _check_number(
+        self, name: str, highest: int | None = None, is_zero_allowed: bool = False
+    ) -> None:
+        value = getattr(self, name)
+        is_in_range = _is_finite(value) and (
+            (value > 0 or (is_zero_allowed and value == 0))
+            and (highest is None or value <= highest)
+        )
+        if not is_in_range:
+            lower = "at least 0" if is_zero_allowed else "above 0"
+            upper = "" if highest is None else f" and at most {highest}"
+            raise ConfigError(f"{name} is {value!r}; it must be a finite number {lower}{upper}")
+        object.__setattr__(self, name, float(value))  # so that equal settings read alike in files
+
+    def _check_choice(self, name: str, choices: tuple[str, ...]) -> None:
+        value = getattr(self, name)
+        if value not in choices:
+            guess = did_you_mean(value, choices) if isinstance(value, str) else ""
+            raise ConfigError(f"{name} is {value!r}{guess or '; one of ' + ', '.join(choices)}")
+
+    def _check_step_decay_at(self) -> None:
+        at = self.step_decay_at
+        if not isinstance(at, tuple) or not all(_is_finite(fraction) for fraction in at):
+            raise ConfigError(f"step_decay_at is {at!r}; it must be a tuple of numbers")
+        bounded = (0, *at, 1)
+        if any(later <= earlier for earlier, later in pairwise(bounded)):
+            raise ConfigError(
+                f"step_decay_at is {at!r}; it must hold increasing fractions of the run, "
+                "each above 0 and below 1"
+            )
+        object.__setattr__(self, "step_decay_at", tuple(float(fraction) for fraction in at))
+
+    def _check_agreement(self) -> None:
+        for name in ("warmup_steps", "anneal_steps"):
+            if getattr(self, name) > self.steps:
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)} but training ends after {self.steps} steps; "
+                    f"lower it, or raise steps"
+                )
+        if self.temperature != 1 and self.policy not in _TEMPERED:
+            raise ConfigError(
+                f"temperature is {self.temperature} but policy {self.policy!r} does not use it; "
+                f"choose {' or '.join(_TEMPERED)}"
+            )
+        if self.exploration != 0 and self.policy not in _MIXTURES:
+            raise ConfigError(
+                f"exploration is {self.exploration} but policy {self.policy!r} does not use it; "
+                f"choose {' or '.join(_MIXTURES)}"
+            )
+        for name in ("target_ess", "target_kl"):
+            if getattr(self, name) is not None and self.evaluate_every == 0:
+                raise ConfigError(
+                    f"{name} is set but evaluate_every is 0, so it would never be measured"
+                )
+
+
+def _is_finite(value: object) -> bool:
+    """Whether it is a number a float can hold (truth values are not, though Python counts them)."""
+    if isinstance(value, bool) or not isinstance(value, float | int):
+        return False
+    return abs(value) <= sys.float_info.max

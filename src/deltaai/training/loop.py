@@ -1,0 +1,275 @@
+"""The training loop, read from top to bottom.
+
+Each update: (now and then) orders are drawn, (now and then) states are drawn from the policy and
+what they fix is prepared, the squared residual of every variable's change is averaged, and Adam
+takes a step. Everything random comes from two generators whose states are in the checkpoint, so a
+run that was killed and resumed is the run that was not.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from deltaai.conditionals import Proposal, known_under
+from deltaai.errors import TrainingError
+from deltaai.graphs import Dag
+from deltaai.objectives import DeltaBatch, delta_residuals, draw_alternatives, prepare
+from deltaai.sampling.ancestral import Schedule, sample_ancestrally
+from deltaai.sampling.importance import ImportanceEstimate, estimate_from_log_weights
+from deltaai.sampling.orders import Orders
+from deltaai.sampling.policies import ON_POLICY, Policy
+from deltaai.training.checkpoint import load_tensors, save_tensors
+from deltaai.training.config import TrainingConfig
+from deltaai.training.metrics import MetricsLog
+from deltaai.training.packing import pack_state, unpack_state
+from deltaai.training.schedules import inverse_temperature_at, learning_rate_at
+
+CHECKPOINT_KIND = "checkpoint"
+
+
+@dataclass
+class Progress:
+    """Where a run stands, for those who watch it."""
+
+    step: int
+    steps: int
+    loss: float
+    seconds: float
+    estimate: ImportanceEstimate | None = None
+
+
+@dataclass(eq=False)
+class Trainer:
+    """One run: a proposal, where its orders come from, settings, and the state between updates.
+
+    Parameters
+    ----------
+    proposal : the q to train; its conditionals are changed in place.
+    orders : one order or many.
+    config : the settings.
+    identity : what a checkpoint must agree on, such as the model's hash.
+    """
+
+    proposal: Proposal
+    orders: Orders
+    config: TrainingConfig
+    identity: Mapping[str, str | int | float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.generator = torch.Generator().manual_seed(self.config.seed)
+        self.rng = np.random.default_rng(self.config.seed)
+        self.parameters = list(self.proposal.conditionals.parameters())
+        self.optimizer = torch.optim.Adam(
+            self.parameters, lr=self.config.learning_rate, betas=(0.9, 0.99)
+        )
+        self.step = 0
+        self.seconds = 0.0
+        self.dags: list[Dag] = []
+        self.batch: DeltaBatch | None = None
+        self.policy = policy_of(self.config)
+        self.is_several = self.orders.kind == "many"
+        # Variables with one state have no residual; they do not dilute the mean.
+        self.num_free = max(int((self.proposal.model.num_states > 1).sum()), 1)
+
+    # -- the loop ------------------------------------------------------------------------------
+
+    def run(
+        self,
+        *,
+        checkpoint: Path | None = None,
+        metrics: MetricsLog | None = None,
+        watch: Callable[[Progress], None] | None = None,
+    ) -> ImportanceEstimate | None:
+        """Train until the steps, the time or a target is reached; return the last estimate."""
+        config, started = self.config, time.perf_counter() - self.seconds
+        estimate = None
+        while self.step < config.steps:
+            if self.step % config.redraw_orders_every == 0 or not self.dags:
+                self._draw_orders()
+            if self.step % config.resample_every == 0 or self.batch is None:
+                self._draw_states()
+            loss = self._update(checkpoint)
+            self.step += 1
+            self.seconds = time.perf_counter() - started
+            progress = Progress(self.step, config.steps, loss, self.seconds)
+            is_last = self.step == config.steps or self._is_late()
+            if is_last or (config.evaluate_every and self.step % config.evaluate_every == 0):
+                progress.estimate = estimate = self.evaluate(config.evaluation_samples)
+                if metrics is not None:
+                    metrics.append(_metrics_row(progress))
+            if watch is not None:
+                watch(progress)
+            is_done = is_last or (progress.estimate is not None and self._is_reached(estimate))
+            if checkpoint is not None and (
+                is_done or (config.checkpoint_every and self.step % config.checkpoint_every == 0)
+            ):
+                self.save(checkpoint)
+            if is_done:
+                break
+        return estimate
+
+    def _draw_orders(self) -> None:
+        if self.orders.kind == "one" and self.dags:
+            return
+        self._set_orders(self.orders.draw(self.rng))
+        self.batch = None  # its states belong to the orders before
+
+    def _set_orders(self, dags: list[Dag]) -> None:
+        self.dags = dags
+        self.schedule = Schedule.build(self.proposal, dags, masks=self.is_several)
+        self.known_by_dag = known_under(self.proposal.layout, dags) if self.is_several else None
+
+    def _draw_states(self) -> None:
+        each = max(self.config.batch_size // len(self.dags), 1)
+        beta = inverse_temperature_at(self.config, self.step)
+        columns, _ = sample_ancestrally(
+            self.proposal,
+            self.schedule,
+            each,
+            policy=self.policy,
+            beta=beta,
+            generator=self.generator,
+        )
+        states = columns.flatten(1)
+        num_states = self.proposal.model.num_states
+        alternatives = draw_alternatives(states, num_states, self.generator)
+        self._set_batch(states, alternatives, beta)
+
+    def _set_batch(self, states: Tensor, alternatives: Tensor, beta: float) -> None:
+        known = None
+        if self.known_by_dag is not None:
+            each = states.shape[1] // len(self.dags)
+            known = self.known_by_dag.repeat_interleave(each, dim=1)
+        self.batch_beta = beta
+        self.batch = prepare(self.proposal, states, alternatives, known, beta)
+
+    def _update(self, checkpoint: Path | None) -> float:
+        assert self.batch is not None
+        multiplier = learning_rate_at(self.config, self.step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.config.learning_rate * multiplier
+        residuals = delta_residuals(self.proposal, self.batch)
+        loss = residuals.square().sum() / (self.num_free * residuals.shape[1])
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            kept = f"; the last good state is in {checkpoint}" if checkpoint else ""
+            raise TrainingError(
+                f"the loss is {value} at step {self.step}: lower learning_rate, set gradient_clip "
+                f"or raise anneal_steps{kept}"
+            )
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        if self.config.gradient_clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.parameters, self.config.gradient_clip)
+        self.optimizer.step()
+        return value
+
+    def evaluate(self, num_samples: int) -> ImportanceEstimate:
+        """Importance estimate of log Z by q as it is, at the target's own temperature."""
+        each = max(num_samples // len(self.dags), 1)
+        columns, log_q = sample_ancestrally(
+            self.proposal, self.schedule, each, policy=ON_POLICY, generator=self.generator
+        )
+        with torch.no_grad():
+            log_p = self.proposal.model.log_score(columns.flatten(1).T)
+        return estimate_from_log_weights(log_p.double() - log_q.flatten().double())
+
+    def _is_late(self) -> bool:
+        return self.config.time_limit is not None and self.seconds >= self.config.time_limit
+
+    def _is_reached(self, estimate: ImportanceEstimate | None) -> bool:
+        config = self.config
+        if estimate is None or (config.target_ess is None and config.target_kl is None):
+            return False
+        if self.step < config.anneal_steps:
+            return False  # not yet trained on the target itself
+        has_ess = config.target_ess is None or estimate.ess_fraction >= config.target_ess
+        gap = estimate.log_partition - estimate.elbo
+        return has_ess and (config.target_kl is None or gap <= config.target_kl)
+
+    # -- checkpoints ---------------------------------------------------------------------------
+
+    def save(self, path: Path) -> None:
+        """Write all that the rest of the run depends on."""
+        assert self.batch is not None
+        state = {
+            "conditionals": dict(self.proposal.conditionals.state_dict()),
+            "optimizer": self.optimizer.state_dict(),
+            "generator": self.generator.get_state(),
+            "rng": self.rng.bit_generator.state,
+            "orders": torch.tensor([dag.order for dag in self.dags]),
+            "states": self.batch.columns,
+            "alternatives": self.batch.alternatives,
+            "beta": self.batch_beta,
+            "step": self.step,
+            "seconds": self.seconds,
+        }
+        tensors, packed = pack_state(state)
+        metadata = {
+            "identity": dict(self.identity),
+            "config": self.config.to_dict(),
+            "state": packed,
+        }
+        save_tensors(path, tensors, metadata, kind=CHECKPOINT_KIND)
+
+    def resume(self, path: Path) -> None:
+        """Continue from a checkpoint of the same model and settings."""
+        tensors, metadata = load_tensors(path, CHECKPOINT_KIND)
+        if metadata.get("identity") != dict(self.identity):
+            raise TrainingError(
+                f"{path} belongs to another model or another kind of sampler; start anew, or give "
+                "the model it was made for"
+            )
+        theirs, ours = metadata["config"], self.config.to_dict()
+        changed = [name for name in ours if theirs.get(name) != ours[name] and name != "time_limit"]
+        if changed:
+            raise TrainingError(
+                f"{path} was made with other settings ({', '.join(changed)}); use the same to "
+                "resume, or start anew"
+            )
+        state = unpack_state(tensors, metadata["state"])
+        self.proposal.conditionals.load_state_dict(state["conditionals"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.generator.set_state(state["generator"])
+        self.rng.bit_generator.state = state["rng"]
+        self.step, self.seconds = state["step"], state["seconds"]
+        graph = self.orders.graph
+        self._set_orders([Dag(graph, tuple(order)) for order in state["orders"].tolist()])
+        self._set_batch(state["states"], state["alternatives"], state["beta"])
+
+
+def policy_of(config: TrainingConfig) -> Policy:
+    """Return the policy that the settings name."""
+    match config.policy:
+        case "tempered":
+            return Policy(temperature=config.temperature)
+        case "tempered-mixture":
+            return Policy(temperature=config.temperature, tempered_share=config.exploration)
+        case "uniform-mixture":
+            return Policy(uniform_share=config.exploration)
+        case "uniform":
+            return Policy(uniform_share=1.0)
+    return ON_POLICY
+
+
+def _metrics_row(progress: Progress) -> dict[str, float | int]:
+    row: dict[str, float | int] = {
+        "step": progress.step,
+        "seconds": progress.seconds,
+        "loss": progress.loss,
+    }
+    if progress.estimate is not None:
+        row |= {
+            "log_partition": progress.estimate.log_partition,
+            "elbo": progress.estimate.elbo,
+            "ess": progress.estimate.ess_fraction,
+        }
+    return row
