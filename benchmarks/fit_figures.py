@@ -74,10 +74,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", default=list(CASES))
     parser.add_argument("--seeds", type=int, help="at most this many seeds")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1, help="for training")
     parser.add_argument("--data-dir", type=Path, help="folder that holds uai/")
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
     header("Samplers trained with the defaults of fit")
     print("| model | seed | orders | updates | seconds | measured | figure | met |")
     print("|---|---|---|---|---|---|---|---|")
@@ -96,7 +95,7 @@ def main() -> None:
                 model = build(seed)
             orders = "many" if kind == "many" else "one"
             start = time.perf_counter()
-            sampler = dai.fit(model, orders=orders, seed=seed)
+            sampler = dai.fit(model, orders=orders, seed=seed, threads=options.threads)
             seconds = time.perf_counter() - start
             text, met = judge(kind, figure, model, sampler, reference)
             all_met &= met

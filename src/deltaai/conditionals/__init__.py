@@ -4,5 +4,14 @@ from deltaai.conditionals.base import Conditionals
 from deltaai.conditionals.layout import Layout
 from deltaai.conditionals.local import LocalConditionals
 from deltaai.conditionals.proposal import Proposal, known_under
+from deltaai.conditionals.table import TableConditionals, exact_proposal
 
-__all__ = ["Conditionals", "Layout", "LocalConditionals", "Proposal", "known_under"]
+__all__ = [
+    "Conditionals",
+    "Layout",
+    "LocalConditionals",
+    "Proposal",
+    "TableConditionals",
+    "exact_proposal",
+    "known_under",
+]

@@ -99,7 +99,7 @@ def gather_inputs(
 def _mask_of(bucket: Bucket, known: Known) -> Tensor | None:
     if known is None:
         return None
-    return known[bucket.slots].view(bucket.size, bucket.num_inputs, -1)
+    return known[bucket.slots].view(bucket.size, bucket.num_inputs, known.shape[1])
 
 
 class _Networks(nn.Module):

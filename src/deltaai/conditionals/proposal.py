@@ -45,7 +45,7 @@ class Proposal:
         self.terms = FactorTerms(model, self.layout)
 
     def factor_logits(
-        self, columns: Int[Tensor, "var batch"], known: Known = None, beta: float = 1.0
+        self, columns: Int[Tensor, "var batch"], known: Known = None, beta: float | int = 1.0
     ) -> Float[Tensor, "row batch"]:
         """Log-factors inside each variable and its known inputs, as logits."""
         if not self.is_informed:
@@ -54,7 +54,7 @@ class Proposal:
             return beta * self.terms.logits(self.model.groups, columns, known)
 
     def log_conditionals(
-        self, columns: Int[Tensor, "var batch"], known: Known = None, beta: float = 1.0
+        self, columns: Int[Tensor, "var batch"], known: Known = None, beta: float | int = 1.0
     ) -> Float[Tensor, "var batch"]:
         """Log q(x_v | known) of every variable at full states."""
         features = self.layout.encoding.encode(columns, self.model.dtype)
@@ -63,7 +63,7 @@ class Proposal:
         return log_conditionals_of(self.layout, logits, columns)
 
     def log_prob(
-        self, columns: Int[Tensor, "var batch"], known: Known = None, beta: float = 1.0
+        self, columns: Int[Tensor, "var batch"], known: Known = None, beta: float | int = 1.0
     ) -> Float[Tensor, "batch"]:
         """Log q(x) of full states under the order that ``known`` describes."""
         return self.log_conditionals(columns, known, beta).sum(0)
@@ -102,14 +102,16 @@ def with_first(logits: Float[Tensor, "*lead logit batch"]) -> Float[Tensor, "*le
     return torch.cat((zero, logits), dim=-2)
 
 
-def known_under(layout: Layout, dags: Sequence[Dag]) -> Float[Tensor, "slot dag"]:
+def known_under(
+    layout: Layout, dags: Sequence[Dag], dtype: torch.dtype = torch.float32
+) -> Float[Tensor, "slot dag"]:
     """Which inputs come before their variable, in each of several orders."""
     rank = np.empty((layout.num_variables + 1, len(dags)), dtype=np.int64)
     rank[-1] = layout.num_variables  # padding comes after everything
     for number, dag in enumerate(dags):
         rank[list(dag.order), number] = np.arange(layout.num_variables)
     before = rank[layout.slot_input.numpy()] < rank[layout.slot_variable.numpy()]
-    return torch.from_numpy(before.astype(np.float32))
+    return torch.from_numpy(before).to(dtype)
 
 
 def logits_of_bucket(

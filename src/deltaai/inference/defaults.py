@@ -17,6 +17,7 @@ from deltaai.training.config import TrainingConfig
 
 _HIDDEN_MILD, _HIDDEN_PEAKED = 16, 32
 _PEAKED = 4.0  # nats that one flip changes the log score by, on average
+_MEDIUM = 2.0
 _WORK = 6_000_000  # hidden units times flips times states in one update
 
 
@@ -46,12 +47,13 @@ def suitable_config(
     """Settings for a model; those given by the user win."""
     size = peakedness(model)
     is_peaked = size > _PEAKED
-    steps = given.get("steps", 1000 if is_peaked else 300 if not is_many else 600)
+    updates = 1000 if is_peaked else 600 if is_many or size > _MEDIUM else 300
+    steps = given.get("steps", updates)
     batch = int(_WORK / max(hidden * layout.num_slots, 1))
     chosen: dict[str, Any] = {
         "steps": steps,
         "batch_size": min(max(batch, 64), 256),
-        "learning_rate": 1e-2,
+        "learning_rate": 3e-2 if is_many else 1e-2,
         "resample_every": 4,
         "redraw_orders_every": 8,
         "gradient_clip": 10.0,

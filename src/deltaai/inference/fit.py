@@ -11,6 +11,7 @@ from deltaai.inference.defaults import suitable_config, suitable_hidden
 from deltaai.inference.sampler import Sampler, build_proposal
 from deltaai.models import FactorGraph
 from deltaai.sampling.orders import Orders, OrdersKind
+from deltaai.threads import limited_threads
 from deltaai.training.loop import Progress, Trainer
 from deltaai.training.metrics import MetricsLog
 
@@ -26,6 +27,7 @@ def fit(
     resume: bool = False,
     metrics: str | Path | None = None,
     watch: Callable[[Progress], None] | None = None,
+    threads: int = 1,
     **settings: Any,  # noqa: ANN401
 ) -> Sampler:
     """Train a sampler for a model with the local Delta objective.
@@ -42,6 +44,7 @@ def fit(
     resume : continue from that file if it exists.
     metrics : JSONL or CSV file for the course of training.
     watch : called after every update.
+    threads : threads for training; more than one pays only for wide models on a quiet machine.
     settings : any field of ``TrainingConfig``, such as ``steps`` or ``time_limit``.
 
     Examples
@@ -72,7 +75,10 @@ def fit(
     if is_resumed and path is not None:
         trainer.resume(path)
     log_path = None if metrics is None else Path(metrics)
-    with MetricsLog(log_path, trainer.step if is_resumed else None) as log:
+    with (
+        limited_threads(threads),
+        MetricsLog(log_path, trainer.step if is_resumed else None) as log,
+    ):
         trainer.run(checkpoint=path, metrics=log, watch=watch)
         history = [dict(row) for row in log.rows]
     return Sampler(model, proposal, sources, config, history)

@@ -21,6 +21,7 @@ from deltaai.sampling.ancestral import Schedule, sample_ancestrally
 from deltaai.sampling.importance import ImportanceEstimate, estimate_from_log_weights
 from deltaai.sampling.orders import Orders
 from deltaai.sampling.policies import ON_POLICY
+from deltaai.threads import limited_threads
 from deltaai.training.checkpoint import load_tensors, save_tensors
 from deltaai.training.config import TrainingConfig
 
@@ -70,16 +71,17 @@ class Sampler:
             raise StateError(f"the number of samples cannot be {num_samples}")
         schedule = self._schedule(self._checked(dag))
         states, log_probs = [], []
-        for start in range(0, max(num_samples, 1), _CHUNK):
-            columns, log_q = sample_ancestrally(
-                self.proposal,
-                schedule,
-                min(_CHUNK, num_samples - start),
-                policy=ON_POLICY,
-                generator=generator,
-            )
-            states.append(columns[:, 0].T)
-            log_probs.append(log_q[0].double())
+        with limited_threads(1):
+            for start in range(0, max(num_samples, 1), _CHUNK):
+                columns, log_q = sample_ancestrally(
+                    self.proposal,
+                    schedule,
+                    min(_CHUNK, num_samples - start),
+                    policy=ON_POLICY,
+                    generator=generator,
+                )
+                states.append(columns[:, 0].T)
+                log_probs.append(log_q[0].double())
         return torch.cat(states), torch.cat(log_probs)
 
     def log_prob(self, x: States, *, dag: Dag | None = None) -> Float[Tensor, "batch"]:
@@ -90,7 +92,7 @@ class Sampler:
         if self.orders.kind == "many":
             known_once = known_under(self.proposal.layout, [chosen])
         found = []
-        with torch.no_grad():
+        with torch.no_grad(), limited_threads(1):
             for part in torch.split(x, _CHUNK) if len(x) else (x,):
                 known = None if known_once is None else known_once.expand(-1, len(part))
                 found.append(self.proposal.log_prob(part.T, known).double())
@@ -114,7 +116,7 @@ class Sampler:
         if self.orders.kind == "many":
             known = known_under(self.proposal.layout, [dag]).expand(-1, columns.shape[1])
         alternatives = draw_alternatives(columns, self.model.num_states, generator)
-        with torch.no_grad():
+        with torch.no_grad(), limited_threads(1):
             batch = prepare(self.proposal, columns, alternatives, known)
             mean = delta_residuals(self.proposal, batch).square().mean(1)
         return dict(zip((v.name for v in self.model.variables), mean.tolist(), strict=True))

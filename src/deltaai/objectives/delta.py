@@ -75,7 +75,7 @@ def prepare(
     columns: Int[Tensor, "var batch"],
     alternatives: Int[Tensor, "var batch"],
     known: Known = None,
-    beta: float = 1.0,
+    beta: float | int = 1.0,
 ) -> DeltaBatch:
     """Compute what a batch of states fixes: encodings, log-ratios, and log-factors as logits."""
     model, layout = proposal.model, proposal.layout

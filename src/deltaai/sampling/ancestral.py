@@ -50,7 +50,7 @@ class Schedule:
             rank[list(dag.order), number] = np.arange(num_variables)
             for level, layer in enumerate(dag.levels):
                 depth[list(layer), number] = level
-        known = known_under(layout, dags) if masks else None
+        known = known_under(layout, dags, proposal.model.dtype) if masks else None
         bucket_of = layout.bucket_of.numpy()
         due_terms = _due_terms(proposal, rank) if proposal.is_informed else []
         steps = []
@@ -92,7 +92,7 @@ def _part(
     mask = None
     if known is not None:
         seen = layout.buckets[bucket]
-        by_variable = known[seen.slots].view(seen.size, seen.num_inputs, -1)
+        by_variable = known[seen.slots].view(seen.size, seen.num_inputs, known.shape[1])
         mask = by_variable[members, :, dags]
     pair_of = {
         (variable, number): pair
@@ -122,7 +122,7 @@ def sample_ancestrally(
     num_samples: int,
     *,
     policy: Policy,
-    beta: float = 1.0,
+    beta: float | int = 1.0,
     generator: torch.Generator | None = None,
 ) -> tuple[Int[Tensor, "var dag sample"], Float[Tensor, "dag sample"]]:
     """Draw samples in each order; also return their log q (of q itself, whatever the policy)."""

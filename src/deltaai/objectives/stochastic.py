@@ -1,0 +1,209 @@
+"""The local objective with one child at a time (equation key ``stochastic``).
+
+The loss of a variable u is L = ½ (g + Σ_i f_i)², with a term f_i for each of its n children. For
+n > 1 and a uniform pair i ≠ j, with a bar where gradients are blocked,
+
+    L_i  = ½ (g + n f̄_i)²,      L_ij = n/2 (ḡ + (n-1) f̄_i + f_j)²,      E[∇L_i + ∇L_ij] = ∇L
+
+so two children stand for all of them (appendix "Stochastic losses for squared-sum objectives").
+Only the gradient is unbiased: the value of L_i + L_ij is no estimate of L. With at most one child
+the exact square is taken.
+
+Costs, for each variable and sample: one conditional, shared by all terms, and at most two flipped
+ones, where all of them take one for each child. The flipped ones are evaluated from their inputs
+up, without the shared first layer that makes a flip in
+:class:`~deltaai.conditionals.LocalConditionals` cheap: there this saves memory (two flips a
+variable in place of one an arc) and hardly any time. It saves both in families where a flip costs
+a full evaluation. The gradient pays with variance that grows with the number of children.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn.functional import pad
+
+from deltaai.conditionals.layout import Layout
+from deltaai.conditionals.proposal import Proposal, log_conditionals_of, log_softmax_at
+from deltaai.errors import StateError
+from deltaai.objectives.delta import DeltaBatch
+
+
+def two_term_loss(
+    g: Float[Tensor, "*shape"],
+    blocked: Float[Tensor, "*shape"],
+    graded: Float[Tensor, "*shape"],
+    count: Int[Tensor, "*shape"],
+) -> Float[Tensor, "*shape"]:
+    """L_i + L_ij of chosen terms; the exact square where there are fewer than two.
+
+    Parameters
+    ----------
+    g : what is always there.
+    blocked : f_i, whose gradient is blocked here; not looked at where ``count`` is below two.
+    graded : f_j, or the only term, or zero where there is none.
+    count : number of terms n.
+    """
+    n = count.to(g.dtype)
+    f_i, f_j = blocked.detach(), graded
+    first = 0.5 * (g + n * f_i) ** 2
+    second = 0.5 * n * (g.detach() + (n - 1) * f_i + f_j) ** 2
+    return torch.where(count > 1, first + second, 0.5 * (g + f_j) ** 2)
+
+
+def stochastic_square(
+    g: Float[Tensor, "*shape"],
+    f: Float[Tensor, "*shape term"],
+    mask: Bool[Tensor, "*shape term"],
+    generator: torch.Generator | None = None,
+) -> Float[Tensor, "*shape"]:
+    """Loss whose expected gradient is that of ½ (g + Σ f)², from two of the terms.
+
+    Parameters
+    ----------
+    g : what is always there.
+    f : the terms.
+    mask : which of the terms are real.
+    generator : randomness of the choice.
+    """
+    f, mask = pad(f, (0, 2)), pad(mask, (0, 2))  # so that there are two to take
+    chance = torch.rand(f.shape, generator=generator, device=f.device)
+    # Real terms in random order come first.
+    order = torch.where(mask, chance, chance + 1).argsort(-1)
+    count = mask.sum(-1)
+    graded, blocked = torch.where(mask, f, 0).gather(-1, order[..., :2]).unbind(-1)
+    return two_term_loss(g, blocked, graded, count)
+
+
+def stochastic_delta_losses(
+    proposal: Proposal,
+    batch: DeltaBatch,
+    generator: torch.Generator | None = None,
+    *,
+    samples_per_draw: int = 1,
+) -> Float[Tensor, "var batch"]:
+    """Two-term loss of every variable in every sample.
+
+    Its expected gradient is that of half the squares of
+    :func:`~deltaai.objectives.delta.delta_residuals`.
+
+    Parameters
+    ----------
+    proposal : q.
+    batch : prepared states, in one order or many.
+    generator : randomness of the choice of children.
+    samples_per_draw : how many successive samples share their choice, and so the gathering of
+        weights; samples of one draw must have the same order. Larger is faster, and noisier.
+    """
+    draws = _Draws.of(batch, samples_per_draw)
+    layout = proposal.layout
+    logits = proposal.conditionals.logits(batch.features, batch.known) + batch.factor_logits
+    base = log_conditionals_of(layout, logits, batch.columns)
+    own = base - log_conditionals_of(layout, logits, batch.alternatives)
+    slots, count = draws.choose_children(layout, generator)
+    graded = -draws.child_ratios(proposal, base, slots[0], count > 0)
+    with torch.no_grad():
+        blocked = -draws.child_ratios(proposal, base, slots[1], count > 1)
+    each = count.repeat_interleave(samples_per_draw, dim=1)
+    return two_term_loss(batch.log_ratio - own, blocked, graded, each)
+
+
+@dataclass(frozen=True, eq=False)
+class _Draws:
+    """A batch cut into draws: successive samples that share one choice of children.
+
+    Parameters
+    ----------
+    batch : the batch.
+    num_draws, num_samples : number of draws, and of samples in each.
+    known : which inputs are known in each draw.
+    """
+
+    batch: DeltaBatch
+    num_draws: int
+    num_samples: int
+    known: Float[Tensor, "slot draw"] | None
+
+    @classmethod
+    def of(cls, batch: DeltaBatch, samples_per_draw: int) -> _Draws:
+        total = batch.columns.shape[1]
+        if samples_per_draw < 1 or total % samples_per_draw:
+            raise StateError(
+                f"{total} samples cannot be cut into draws of {samples_per_draw}: "
+                "samples_per_draw must divide the number of samples"
+            )
+        num_draws = total // samples_per_draw
+        if batch.known is None:
+            return cls(batch, num_draws, samples_per_draw, None)
+        known = batch.known.reshape(len(batch.known), num_draws, samples_per_draw)
+        if not bool((known == known[..., :1]).all()):
+            raise StateError(
+                f"{samples_per_draw} successive samples do not all have the same order; "
+                "pass samples_per_draw=1, or put samples of one order together"
+            )
+        return cls(batch, num_draws, samples_per_draw, known[..., 0])
+
+    def choose_children(
+        self, layout: Layout, generator: torch.Generator | None
+    ) -> tuple[Int[Tensor, "two var draw"], Int[Tensor, "var draw"]]:
+        """Slots of two children of each variable in random order, and how many it has.
+
+        A child of u is a slot whose input is u and known. Slots are sorted by input, then known
+        ones first, then at random; where there are not two children, the slots mean nothing.
+        """
+        num_variables = layout.num_variables
+        parent = layout.slot_input
+        chance = torch.rand(len(parent), self.num_draws, generator=generator, dtype=torch.float64)
+        is_known = torch.ones_like(chance) if self.known is None else self.known.double()
+        order = (parent[:, None] + 0.5 * chance + 0.5 * (1 - is_known)).argsort(0)
+        count = chance.new_zeros(num_variables + 1, self.num_draws)  # the last takes padding
+        count = count.index_add(0, parent, is_known)[:-1].long()
+        slots_each = torch.bincount(parent, minlength=num_variables + 1)
+        first = (slots_each.cumsum(0) - slots_each)[:-1]
+        if not len(order):
+            return first.new_zeros(2, num_variables, self.num_draws), count
+        places = torch.stack((first, first + 1)).clamp(max=len(order) - 1)
+        return order[places], count
+
+    def child_ratios(
+        self,
+        proposal: Proposal,
+        base: Float[Tensor, "var batch"],
+        slots: Int[Tensor, "var draw"],
+        is_wanted: Bool[Tensor, "var draw"],
+    ) -> Float[Tensor, "var batch"]:
+        """Log q(x_v | x_Pa) - log q(x_v | x'_Pa) of one child v a variable; zero if not wanted."""
+        layout, batch = proposal.layout, self.batch
+        features, flipped = self._cut(batch.features), self._cut(batch.flipped)
+        columns, before = self._cut(batch.columns), self._cut(base)
+        factor_flips = self._cut(batch.factor_flips)
+        ratios = torch.zeros_like(before)
+        for number, bucket in enumerate(layout.buckets):
+            is_here = (slots >= bucket.slots.start) & (slots < bucket.slots.stop) & is_wanted
+            changed, draw = is_here.nonzero(as_tuple=True)
+            if not len(changed):
+                continue
+            slot = slots[changed, draw] - bucket.first_slot
+            members, place = slot // bucket.num_inputs, slot % bucket.num_inputs
+            child, pair = bucket.variables[members], torch.arange(len(slot))
+            rows = bucket.feature_rows[members]
+            inputs = features[rows, draw[:, None, None]]
+            inputs[pair, place] = flipped[rows[pair, place], draw[:, None]]
+            seen = None
+            if self.known is not None:
+                by_member = self.known[bucket.slots].view(*bucket.inputs.shape, self.num_draws)
+                seen = by_member[members, :, draw]
+            logits = proposal.conditionals.logits_at(number, members, inputs, seen)
+            flip = bucket.first_flip + slot[:, None] * bucket.num_logits
+            flip = flip + torch.arange(bucket.num_logits)
+            logits = logits + factor_flips[flip, draw[:, None]]
+            after = log_softmax_at(logits, columns[child, draw])
+            ratios = ratios.index_put((changed, draw), before[child, draw] - after)
+        return ratios.flatten(1)
+
+    def _cut(self, rows: Tensor) -> Tensor:
+        """Columns as (draw, sample)."""
+        return rows.reshape(len(rows), self.num_draws, self.num_samples)
