@@ -3,6 +3,7 @@
 from deltaai.conditionals.base import Conditionals
 from deltaai.conditionals.layout import Layout
 from deltaai.conditionals.local import LocalConditionals
+from deltaai.conditionals.mae import MaskedAutoencoder
 from deltaai.conditionals.proposal import Proposal, known_under
 from deltaai.conditionals.table import TableConditionals, exact_proposal
 
@@ -10,6 +11,7 @@ __all__ = [
     "Conditionals",
     "Layout",
     "LocalConditionals",
+    "MaskedAutoencoder",
     "Proposal",
     "TableConditionals",
     "exact_proposal",

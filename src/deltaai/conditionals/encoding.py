@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 
@@ -35,7 +36,20 @@ class Encoding:
             row += count
         return cls(tuple(firsts), features)
 
-    @property
+    @cached_property
+    def first_rows(self) -> Int[Tensor, "var"]:
+        """First feature row of each variable, as a tensor."""
+        return torch.tensor(self.first_row, dtype=torch.long)
+
+    @cached_property
+    def _owners(self) -> tuple[Int[Tensor, "row"], Int[Tensor, "row"], Bool[Tensor, "row"]]:
+        """Variable and state of each feature row, and whether it is a spin."""
+        counts = torch.tensor(self.num_features)
+        owner = torch.arange(len(counts)).repeat_interleave(counts)
+        state = torch.arange(len(owner)) - self.first_rows[owner]
+        return owner, state, (counts == 1)[owner]
+
+    @cached_property
     def num_rows(self) -> int:
         """Number of feature rows, the row of zeros not counted."""
         return sum(self.num_features)
@@ -49,16 +63,12 @@ class Encoding:
         self, columns: Int[Tensor, "var batch"], dtype: torch.dtype = torch.float32
     ) -> Float[Tensor, "row batch"]:
         """Encode full states, the row of zeros included."""
-        batch, device = columns.shape[1], columns.device
+        batch = columns.shape[1]
         if self.num_rows == len(self.num_features):  # all binary (or with one state)
             spins = columns.to(dtype).mul_(2).sub_(1)
             return torch.cat((spins, spins.new_zeros(1, batch)))
-        counts = torch.tensor(self.num_features, device=device)
-        owner = torch.arange(len(counts), device=device).repeat_interleave(counts)
-        starts = torch.tensor(self.first_row, device=device)[owner]
-        state = torch.arange(self.num_rows, device=device) - starts
+        owner, state, is_spin = (part.to(columns.device) for part in self._owners)
         values = columns.index_select(0, owner).long()
         one_hot = (values == state[:, None]).to(dtype)
-        spins = (2 * values - 1).to(dtype)
-        rows = torch.where((counts == 1)[owner][:, None], spins, one_hot)
+        rows = torch.where(is_spin[:, None], (2 * values - 1).to(dtype), one_hot)
         return torch.cat((rows, rows.new_zeros(1, batch)))

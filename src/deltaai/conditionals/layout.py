@@ -168,10 +168,15 @@ class Layout:
         ]
         return torch.cat([torch.zeros(0, dtype=torch.long), *parts])
 
+    @cached_property
+    def _slot_keys(self) -> tuple[np.ndarray, np.ndarray]:
+        """One number for each (variable, input), and the order that sorts them."""
+        key = self.slot_variable.numpy() * (self.num_variables + 1) + self.slot_input.numpy()
+        return key, np.argsort(key, kind="stable")
+
     def slots_of(self, variables: np.ndarray, inputs: np.ndarray) -> np.ndarray:
         """Slots of (variable, input) pairs; -1 where there is none."""
-        key = self.slot_variable.numpy() * (self.num_variables + 1) + self.slot_input.numpy()
-        by_key = np.argsort(key, kind="stable")
+        key, by_key = self._slot_keys
         wanted = np.asarray(variables) * (self.num_variables + 1) + np.asarray(inputs)
         if not len(key):
             return np.full(wanted.shape, -1, dtype=np.int64)

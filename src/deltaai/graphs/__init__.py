@@ -5,7 +5,7 @@ from deltaai.graphs.chordal import (
     chordal_completion,
     is_perfect_order,
 )
-from deltaai.graphs.dag import Dag, SubDag, moral_graph, random_dag, random_sub_dag
+from deltaai.graphs.dag import Dag, moral_graph, random_dag
 from deltaai.graphs.elimination import Elimination, best_elimination, eliminate
 from deltaai.graphs.junction_tree import JunctionTree, junction_tree
 from deltaai.graphs.orders import (
@@ -14,6 +14,7 @@ from deltaai.graphs.orders import (
     min_weight_order,
     sweep_order,
 )
+from deltaai.graphs.sub_dag import SubDag, random_sub_dag, random_sub_order
 from deltaai.graphs.undirected import UndirectedGraph
 
 __all__ = [
@@ -34,5 +35,6 @@ __all__ = [
     "moral_graph",
     "random_dag",
     "random_sub_dag",
+    "random_sub_order",
     "sweep_order",
 ]

@@ -48,6 +48,14 @@ class ChordalGraph(UndirectedGraph):
         return cls(graph.offsets, graph.targets, elimination.order)
 
     @cached_property
+    def rank(self) -> tuple[int, ...]:
+        """Place of each vertex in the perfect order."""
+        places = [0] * self.num_vertices
+        for place, vertex in enumerate(self.order):
+            places[vertex] = place
+        return tuple(places)
+
+    @cached_property
     def elimination(self) -> Elimination:
         """The perfect order with its fronts, which are the later neighbours."""
         return eliminate(self, self.order)
@@ -88,7 +96,7 @@ class ChordalGraph(UndirectedGraph):
         """Return the induced subgraph, which is chordal with the same order."""
         graph = super().induced(vertices)
         number = {vertex: position for position, vertex in enumerate(vertices)}
-        order = tuple(number[vertex] for vertex in self.order if vertex in number)
+        order = tuple(number[vertex] for vertex in sorted(vertices, key=self.rank.__getitem__))
         return ChordalGraph(graph.offsets, graph.targets, order)
 
     def closed_neighbourhood(self, vertex: int) -> tuple[int, ...]:

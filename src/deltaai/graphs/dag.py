@@ -114,24 +114,6 @@ def random_dag(graph: ChordalGraph, rng: np.random.Generator) -> Dag:
     return Dag(graph, tuple(order))
 
 
-@dataclass(frozen=True, eq=False)
-class SubDag:
-    """A DAG on some of the variables: vertex i of ``dag`` is the variable ``vertices[i]``."""
-
-    vertices: tuple[int, ...]
-    dag: Dag
-
-
-def random_sub_dag(graph: ChordalGraph, vertex: int, rng: np.random.Generator) -> SubDag:
-    """Draw an orientation of a variable's closed neighbourhood, for partial inference.
-
-    It is the top of an orientation of the whole graph, so its conditionals are conditionals of
-    the whole model, and nothing outside the neighbourhood is needed to train them.
-    """
-    vertices = graph.closed_neighbourhood(vertex)
-    return SubDag(vertices, random_dag(graph.induced(vertices), rng))
-
-
 def moral_graph(parents: Sequence[Sequence[int]]) -> UndirectedGraph:
     """Join every variable of a Bayesian network to its parents and these to each other."""
     edges = [

@@ -115,10 +115,14 @@ class UndirectedGraph:
         chosen = np.asarray(vertices, dtype=np.int64)
         if len(np.unique(chosen)) != len(chosen):
             raise GraphError("an induced subgraph names each vertex once")
-        number = np.full(self.num_vertices, -1, dtype=np.int64)
-        number[chosen] = np.arange(len(chosen))
-        edges = number[self.edges()]
-        return UndirectedGraph.from_edges(len(chosen), edges[(edges >= 0).all(axis=1)])
+        number = {vertex: position for position, vertex in enumerate(chosen.tolist())}
+        edges = [
+            (position, number[other])
+            for vertex, position in number.items()
+            for other in self._rows[vertex]
+            if other > vertex and other in number
+        ]
+        return UndirectedGraph.from_edges(len(chosen), edges)
 
     def relabelled(self, number: IntArray | Sequence[int]) -> UndirectedGraph:
         """Return the graph in which vertex v is called ``number[v]``."""

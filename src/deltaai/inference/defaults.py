@@ -1,8 +1,9 @@
 """Settings that suit a model, so that ``fit`` needs no tuning.
 
 What matters is how peaked the target is, measured by how much one flip changes its log score: a
-peaked target is approached from a flat one (annealing) and given more updates. The batch is as
-large as keeps an update fast.
+peaked target is approached from a flat one (annealing) and given more updates. Where the local
+updates do not reach the target, polishing with full samples follows. The batch is as large as keeps
+an update fast.
 """
 
 from __future__ import annotations
@@ -47,11 +48,12 @@ def suitable_config(
     """Settings for a model; those given by the user win."""
     size = peakedness(model)
     is_peaked = size > _PEAKED
-    updates = 1000 if is_peaked else 600 if is_many or size > _MEDIUM else 300
+    updates = 700 if is_peaked else 600 if is_many or size > _MEDIUM else 300
     steps = given.get("steps", updates)
     batch = int(_WORK / max(hidden * layout.num_slots, 1))
     chosen: dict[str, Any] = {
         "steps": steps,
+        "polish_steps": 0 if "steps" in given else 400,
         "batch_size": min(max(batch, 64), 256),
         "learning_rate": 3e-2 if is_many else 1e-2,
         "resample_every": 4,

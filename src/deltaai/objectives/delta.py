@@ -62,7 +62,7 @@ def draw_alternatives(
     A variable with one state keeps it; its residual is zero.
     """
     others = (num_states - 1).clamp(min=1)[:, None]
-    if int(num_states.max()) <= 2:
+    if not len(num_states) or int(num_states.max()) <= 2:
         step = torch.ones_like(columns)
     else:
         chance = torch.rand(columns.shape, generator=generator, device=columns.device)

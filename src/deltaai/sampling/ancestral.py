@@ -160,7 +160,7 @@ def _write_features(
     features: Tensor, proposal: Proposal, variables: Tensor, dags: Tensor, states: Tensor
 ) -> None:
     encoding = proposal.layout.encoding
-    first = torch.tensor(encoding.first_row)[variables]
+    first = encoding.first_rows[variables]
     count = encoding.num_features[int(variables[0])]
     if count == 1:
         features[first, dags] = states.to(features.dtype).mul_(2).sub_(1)

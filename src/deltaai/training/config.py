@@ -32,6 +32,9 @@ class TrainingConfig:
     Parameters
     ----------
     steps : number of updates; 0 leaves q as it was initialised.
+    polish_steps : further updates, with the variance of the log weights over full samples as the
+        loss, if no target was reached before.
+    polish_rate : learning rate they begin with; it falls as a cosine.
     batch_size : states in an update.
     learning_rate : of Adam, before the schedule's multiplier.
     schedule : ``"cosine"`` falls smoothly to about zero, ``"step"`` drops by
@@ -65,6 +68,8 @@ class TrainingConfig:
     """
 
     steps: int = 1000
+    polish_steps: int = 0
+    polish_rate: float | int = 3e-3
     batch_size: int = 256
     learning_rate: float | int = 1e-2
     schedule: Schedule = "cosine"
@@ -90,10 +95,17 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         for name in ("batch_size", "resample_every", "redraw_orders_every", "evaluation_samples"):
             self._check_whole(name, 1)
-        for name in ("steps", "warmup_steps", "anneal_steps", "evaluate_every", "checkpoint_every"):
+        for name in (
+            "steps",
+            "polish_steps",
+            "warmup_steps",
+            "anneal_steps",
+            "evaluate_every",
+            "checkpoint_every",
+        ):
             self._check_whole(name, 0)
         self._check_whole("seed", 0, 2**63 - 1)  # what both torch and numpy take
-        for name in ("learning_rate", "temperature"):
+        for name in ("learning_rate", "polish_rate", "temperature"):
             self._check_number(name)
         for name in ("gradient_clip", "time_limit", "target_kl"):
             if getattr(self, name) is not None:

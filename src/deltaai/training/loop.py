@@ -2,8 +2,9 @@
 
 Each update: (now and then) orders are drawn, (now and then) states are drawn from the policy and
 what they fix is prepared, the squared residual of every variable's change is averaged, and Adam
-takes a step. Everything random comes from two generators whose states are in the checkpoint, so a
-run that was killed and resumed is the run that was not.
+takes a step. Polishing updates, if there are any, come last: full states from q, half of them
+flattened, and the variance of their log weights as the loss. Everything random comes from two generators whose states are in
+the checkpoint, so a run that was killed and resumed is the run that was not.
 """
 
 from __future__ import annotations
@@ -21,7 +22,15 @@ from torch import Tensor
 from deltaai.conditionals import Proposal, known_under
 from deltaai.errors import TrainingError
 from deltaai.graphs import Dag
-from deltaai.objectives import DeltaBatch, delta_residuals, draw_alternatives, prepare
+from deltaai.objectives import (
+    DeltaBatch,
+    PathBatch,
+    delta_residuals,
+    draw_alternatives,
+    log_variance_losses,
+    prepare,
+    prepare_paths,
+)
 from deltaai.sampling.ancestral import Schedule, sample_ancestrally
 from deltaai.sampling.importance import ImportanceEstimate, estimate_from_log_weights
 from deltaai.sampling.orders import Orders
@@ -30,9 +39,15 @@ from deltaai.training.checkpoint import load_tensors, save_tensors
 from deltaai.training.config import TrainingConfig
 from deltaai.training.metrics import MetricsLog
 from deltaai.training.packing import pack_state, unpack_state
-from deltaai.training.schedules import inverse_temperature_at, learning_rate_at
+from deltaai.training.schedules import inverse_temperature_at, learning_rate_at, polish_rate_at
 
 CHECKPOINT_KIND = "checkpoint"
+
+# Polishing needs no flips, so its batches are large; half of the states are flattened, for a loss
+# that is only taken where q already is would let q forget the modes it visits seldom.
+POLISH_BATCH = 256
+POLISH_RESAMPLE = 2
+POLISH_POLICY = Policy(temperature=2.0, tempered_share=0.5)
 
 
 @dataclass
@@ -73,7 +88,10 @@ class Trainer:
         self.step = 0
         self.seconds = 0.0
         self.dags: list[Dag] = []
-        self.batch: DeltaBatch | None = None
+        self.batch: DeltaBatch | PathBatch | None = None
+        self.last_step = self.config.steps + self.config.polish_steps
+        # Scores of large models need double precision, even if their factors are single.
+        self.scorer = self.proposal.model.to(dtype=torch.float64)
         self.policy = policy_of(self.config)
         self.is_several = self.orders.kind == "many"
         # Variables with one state have no residual; they do not dilute the mean.
@@ -91,16 +109,22 @@ class Trainer:
         """Train until the steps, the time or a target is reached; return the last estimate."""
         config, started = self.config, time.perf_counter() - self.seconds
         estimate = None
-        while self.step < config.steps:
+        while self.step < self.last_step:
             if self.step % config.redraw_orders_every == 0 or not self.dags:
                 self._draw_orders()
-            if self.step % config.resample_every == 0 or self.batch is None:
+            is_first_polish = self.step == config.steps
+            every = (
+                min(config.resample_every, POLISH_RESAMPLE)
+                if self.is_polishing
+                else (config.resample_every)
+            )
+            if self.step % every == 0 or self.batch is None or is_first_polish:
                 self._draw_states()
             loss = self._update(checkpoint)
             self.step += 1
             self.seconds = time.perf_counter() - started
-            progress = Progress(self.step, config.steps, loss, self.seconds)
-            is_last = self.step == config.steps or self._is_late()
+            progress = Progress(self.step, self.last_step, loss, self.seconds)
+            is_last = self.step == self.last_step or self._is_late()
             if is_last or (config.evaluate_every and self.step % config.evaluate_every == 0):
                 progress.estimate = estimate = self.evaluate(config.evaluation_samples)
                 if metrics is not None:
@@ -128,13 +152,16 @@ class Trainer:
         self.known_by_dag = known_under(self.proposal.layout, dags) if self.is_several else None
 
     def _draw_states(self) -> None:
-        each = max(self.config.batch_size // len(self.dags), 1)
+        size = self.config.batch_size
+        if self.is_polishing:
+            size = max(size, POLISH_BATCH)
+        each = max(size // len(self.dags), 1)
         beta = inverse_temperature_at(self.config, self.step)
         columns, _ = sample_ancestrally(
             self.proposal,
             self.schedule,
             each,
-            policy=self.policy,
+            policy=POLISH_POLICY if self.is_polishing else self.policy,
             beta=beta,
             generator=self.generator,
         )
@@ -143,21 +170,35 @@ class Trainer:
         alternatives = draw_alternatives(states, num_states, self.generator)
         self._set_batch(states, alternatives, beta)
 
+    @property
+    def is_polishing(self) -> bool:
+        """Whether the local updates are done."""
+        return self.step >= self.config.steps
+
     def _set_batch(self, states: Tensor, alternatives: Tensor, beta: float) -> None:
         known = None
         if self.known_by_dag is not None:
             each = states.shape[1] // len(self.dags)
             known = self.known_by_dag.repeat_interleave(each, dim=1)
-        self.batch_beta = beta
-        self.batch = prepare(self.proposal, states, alternatives, known, beta)
+        self.batch_beta, self.alternatives = beta, alternatives
+        if self.is_polishing:
+            with torch.no_grad():
+                log_score = self.scorer.log_score(states.T)
+            self.batch = prepare_paths(self.proposal, states, log_score, known)
+        else:
+            self.batch = prepare(self.proposal, states, alternatives, known, beta)
 
     def _update(self, checkpoint: Path | None) -> float:
-        assert self.batch is not None
-        multiplier = learning_rate_at(self.config, self.step)
+        if isinstance(self.batch, PathBatch):
+            rate = polish_rate_at(self.config, self.step)
+            loss = log_variance_losses(self.proposal, self.batch).mean()
+        else:
+            assert self.batch is not None
+            rate = self.config.learning_rate * learning_rate_at(self.config, self.step)
+            residuals = delta_residuals(self.proposal, self.batch)
+            loss = residuals.square().sum() / (self.num_free * residuals.shape[1])
         for group in self.optimizer.param_groups:
-            group["lr"] = self.config.learning_rate * multiplier
-        residuals = delta_residuals(self.proposal, self.batch)
-        loss = residuals.square().sum() / (self.num_free * residuals.shape[1])
+            group["lr"] = rate
         value = float(loss.detach())
         if not math.isfinite(value):
             kept = f"; the last good state is in {checkpoint}" if checkpoint else ""
@@ -179,8 +220,8 @@ class Trainer:
             self.proposal, self.schedule, each, policy=ON_POLICY, generator=self.generator
         )
         with torch.no_grad():
-            log_p = self.proposal.model.log_score(columns.flatten(1).T)
-        return estimate_from_log_weights(log_p.double() - log_q.flatten().double())
+            log_p = self.scorer.log_score(columns.flatten(1).T)
+        return estimate_from_log_weights(log_p - log_q.flatten().double())
 
     def _is_late(self) -> bool:
         return self.config.time_limit is not None and self.seconds >= self.config.time_limit
@@ -207,7 +248,7 @@ class Trainer:
             "rng": self.rng.bit_generator.state,
             "orders": torch.tensor([dag.order for dag in self.dags]),
             "states": self.batch.columns,
-            "alternatives": self.batch.alternatives,
+            "alternatives": self.alternatives,
             "beta": self.batch_beta,
             "step": self.step,
             "seconds": self.seconds,

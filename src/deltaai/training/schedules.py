@@ -40,6 +40,12 @@ def _decay(config: TrainingConfig, step: int) -> float:
     return 0.5 * (1.0 + math.cos(math.pi * progress))
 
 
+def polish_rate_at(config: TrainingConfig, step: int) -> float:
+    """Learning rate of a polishing update, ``step`` counted from the first of all updates."""
+    progress = (step - config.steps) / max(config.polish_steps, 1)
+    return config.polish_rate * 0.5 * (1.0 + math.cos(math.pi * progress))
+
+
 def inverse_temperature_at(config: TrainingConfig, step: int) -> float:
     """What the target's log score is multiplied by at a step: a line up to 1, and then 1.
 

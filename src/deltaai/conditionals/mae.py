@@ -1,0 +1,208 @@
+"""The masked autoencoder of the paper: one network for the conditionals of all variables.
+
+    logits of v = head_v(body(z)),   body = {Linear -> LayerNorm -> ReLU} x depth
+
+z holds the encoded states of *all* variables, zero but for the known inputs of v (paragraph
+"Masked autoencoder for amortizing all conditionals"). A variable of which nothing is known has no
+use for the network: its logits are a learnable vector of their own, the *marginals*. Whether
+something is known follows from the structure (inputs and masks), never from the features' values.
+
+A row of the network is one (variable, column) pair, so its cost grows with the width squared and
+with the number of variables of the model, unlike that of
+:class:`~deltaai.conditionals.local.LocalConditionals`. Nothing is shared between a row and its
+flips: every known input costs another row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from deltaai.conditionals.base import Conditionals, Known
+from deltaai.conditionals.layout import Bucket, Layout
+
+# Rows that the network sees at once: bounds what is not kept for gradients.
+_ROWS_AT_ONCE = 8192
+
+
+class MaskedAutoencoder(Conditionals):
+    """One network over all variables, asked for one variable at a time.
+
+    Parameters
+    ----------
+    layout : variables and their inputs.
+    hidden : units of each hidden layer.
+    depth : number of hidden layers.
+    generator : randomness of the initial weights.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        hidden: int = 512,
+        depth: int = 3,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.layout = layout
+        self.hidden = hidden
+        sizes = [layout.encoding.num_rows, *[hidden] * depth]
+        self._layers = [_Layer(before, after, generator) for before, after in pairwise(sizes)]
+        self.layers = nn.ModuleList(self._layers)
+        self.heads = nn.Parameter(_uniform((layout.num_rows, sizes[-1]), sizes[-1], generator))
+        self.head_biases = nn.Parameter(_uniform((layout.num_rows,), sizes[-1], generator))
+        self.marginals = nn.Parameter(torch.zeros(layout.num_rows))
+
+    def parameter_groups(
+        self, learning_rate: float, marginals_factor: float | int = 100
+    ) -> list[dict[str, Any]]:
+        """Groups for an optimiser: the marginals learn ``marginals_factor`` times as fast."""
+        network = [value for name, value in self.named_parameters() if name != "marginals"]
+        return [
+            {"params": network, "lr": learning_rate},
+            {"params": [self.marginals], "lr": learning_rate * marginals_factor},
+        ]
+
+    def logits(
+        self, features: Float[Tensor, "feature batch"], known: Known = None
+    ) -> Float[Tensor, "row batch"]:
+        """Correction of every variable at full states."""
+        return torch.cat([self._base(bucket, features, known) for bucket in self.layout.buckets])
+
+    def logits_and_flips(
+        self,
+        features: Float[Tensor, "feature batch"],
+        flipped: Float[Tensor, "feature batch"],
+        known: Known = None,
+    ) -> tuple[Float[Tensor, "row batch"], Float[Tensor, "flip batch"]]:
+        """Corrections at full states, and with each input in turn at its value in ``flipped``."""
+        rows, flips = [], []
+        for bucket in self.layout.buckets:
+            base = self._base(bucket, features, known)
+            rows.append(base)
+            flips.append(self._flips(bucket, base, features, flipped, known))
+        return torch.cat(rows), torch.cat(flips)
+
+    def logits_at(
+        self,
+        bucket: int,
+        members: Int[Tensor, "pair"],
+        inputs: Float[Tensor, "pair input feature batch"],
+        known: Float[Tensor, "pair input"] | None = None,
+    ) -> Float[Tensor, "pair logit batch"]:
+        """Correction of some members of a bucket at given encoded inputs."""
+        where = self.layout.buckets[bucket]
+        pairs, batch = len(members), inputs.shape[3]
+        mask = self._is_input(where)[members]
+        if known is not None:
+            mask = mask & (known > 0)
+        values = inputs.permute(0, 3, 1, 2).flatten(0, 1)
+        member, mask = members.repeat_interleave(batch), mask.repeat_interleave(batch, 0)
+        logits = self._rows(where, member, values, mask)
+        return logits.view(pairs, batch, where.num_logits).transpose(1, 2)
+
+    def _base(self, bucket: Bucket, features: Tensor, known: Known) -> Float[Tensor, "row batch"]:
+        """Rows of one bucket at full states."""
+        batch = features.shape[1]
+        member = torch.arange(bucket.size).repeat_interleave(batch)
+        column = torch.arange(batch).repeat(bucket.size)
+        mask = self._mask(bucket, batch, known).transpose(1, 2).flatten(0, 1)
+        parts = [
+            self._rows(bucket, some, features[bucket.feature_rows[some], at[:, None, None]], seen)
+            for some, at, seen in _chunks(member, column, mask)
+        ]
+        logits = torch.cat([features.new_zeros(0, bucket.num_logits), *parts])
+        logits = logits.view(bucket.size, batch, bucket.num_logits)
+        return logits.transpose(1, 2).flatten(0, 1)
+
+    def _flips(
+        self, bucket: Bucket, base: Tensor, features: Tensor, flipped: Tensor, known: Known
+    ) -> Float[Tensor, "flip batch"]:
+        """Flip rows of one bucket; where an input is not known, a flip changes nothing."""
+        batch = features.shape[1]
+        mask = self._mask(bucket, batch, known)
+        member, place, column = mask.nonzero(as_tuple=True)
+        parts = [base.new_zeros(0, bucket.num_logits)]
+        for some, slot, at in _chunks(member, place, column):
+            rows = bucket.feature_rows[some]
+            values = features[rows, at[:, None, None]]
+            here = torch.arange(len(some))
+            values[here, slot] = flipped[rows[here, slot], at[:, None]]
+            parts.append(self._rows(bucket, some, values, mask[some, :, at]))
+        shape = (bucket.size, bucket.num_logits, bucket.num_inputs, batch)
+        start = base.view(bucket.size, bucket.num_logits, 1, batch).expand(shape)
+        by_slot = start.permute(0, 2, 3, 1)  # logits last, as rows of the network have them
+        moved = by_slot.index_put((member, place, column), torch.cat(parts))
+        return moved.permute(0, 1, 3, 2).flatten(0, 2)
+
+    def _rows(
+        self,
+        bucket: Bucket,
+        member: Int[Tensor, "item"],
+        values: Float[Tensor, "item input feature"],
+        mask: Bool[Tensor, "item input"],
+    ) -> Float[Tensor, "item logit"]:
+        """Logits of one member of a bucket in each row, given its encoded inputs and a mask."""
+        own = bucket.first_row + torch.arange(bucket.size * bucket.num_logits)
+        logits = self.marginals[own].view(bucket.size, bucket.num_logits)[member]
+        seeing = mask.any(1).nonzero().squeeze(1)
+        parts = []
+        for (chosen,) in _chunks(seeing):
+            some = member[chosen]
+            masked = values[chosen] * mask[chosen][:, :, None]
+            spread = masked.new_zeros(len(chosen), self.layout.encoding.num_rows + 1)
+            spread.scatter_(1, bucket.feature_rows[some].flatten(1), masked.flatten(1))
+            state = spread[:, :-1]  # padding was written to the last
+            for layer in self._layers:
+                state = layer(state)
+            # The heads of the whole bucket as one product: cheaper than a gather of heads a row.
+            every = functional.linear(state, self.heads[own], self.head_biases[own])
+            by_member = every.view(len(chosen), bucket.size, bucket.num_logits)
+            parts.append(by_member[torch.arange(len(chosen)), some])
+        return logits.index_copy(0, seeing, torch.cat(parts)) if parts else logits
+
+    def _mask(
+        self, bucket: Bucket, batch: int, known: Known
+    ) -> Bool[Tensor, "variable input batch"]:
+        """Which inputs of a bucket are there and known, in each column."""
+        is_input = self._is_input(bucket)[:, :, None].expand(-1, -1, batch)
+        if known is None:
+            return is_input
+        return is_input & (known[bucket.slots].view(is_input.shape) > 0)
+
+    def _is_input(self, bucket: Bucket) -> Bool[Tensor, "variable input"]:
+        return bucket.inputs < self.layout.num_variables
+
+
+class _Layer(nn.Module):
+    """Linear -> LayerNorm -> ReLU."""
+
+    def __init__(self, before: int, after: int, generator: torch.Generator | None) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(_uniform((after, before), before, generator))
+        self.bias = nn.Parameter(_uniform((after,), before, generator))
+        self.norm = nn.LayerNorm(after)
+
+    def forward(self, state: Float[Tensor, "item before"]) -> Float[Tensor, "item after"]:
+        normal: Tensor = self.norm(functional.linear(state, self.weight, self.bias))
+        return normal.relu()
+
+
+def _uniform(shape: tuple[int, ...], inputs: int, generator: torch.Generator | None) -> Tensor:
+    """Initial weights as ``torch.nn.Linear`` draws them, from a generator that is passed."""
+    bound = 1 / math.sqrt(max(inputs, 1))
+    return (torch.rand(shape, generator=generator) * 2 - 1) * bound
+
+
+def _chunks(*rows: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Split tensors that have a row for each evaluation into parts of bounded size."""
+    for start in range(0, len(rows[0]), _ROWS_AT_ONCE):
+        yield tuple(tensor[start : start + _ROWS_AT_ONCE] for tensor in rows)

@@ -1,0 +1,59 @@
+"""The variance of the log weights: a global objective to polish what local ones have trained.
+
+    L = Var_x [log p~(x) - log q(x)],   x ~ q
+
+It is trajectory balance with log Z at its best value for the batch. The local objective makes q
+right between states that are a few flips apart; between modes far apart its small errors add up
+along the way. This one sees the sum. It needs full samples and one conditional a variable, no
+flips.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from deltaai.conditionals.base import Known
+from deltaai.conditionals.proposal import Proposal, log_conditionals_of
+
+
+@dataclass(frozen=True, eq=False)
+class PathBatch:
+    """Full states and what follows from them whatever the networks.
+
+    Parameters
+    ----------
+    columns : the states.
+    known : which inputs each variable may see.
+    features : the states, encoded.
+    factor_logits : log-factors inside the known, as logits.
+    log_score : log p~ of each state, less the mean over the batch.
+    """
+
+    columns: Int[Tensor, "var batch"]
+    known: Known
+    features: Float[Tensor, "feature_row batch"]
+    factor_logits: Float[Tensor, "row batch"]
+    log_score: Float[Tensor, "batch"]
+
+
+def prepare_paths(
+    proposal: Proposal,
+    columns: Int[Tensor, "var batch"],
+    log_score: Float[Tensor, "batch"],
+    known: Known = None,
+) -> PathBatch:
+    """Compute what the states fix; ``log_score`` comes in double precision, being large."""
+    centred = (log_score - log_score.mean()).to(proposal.model.dtype)
+    features = proposal.layout.encoding.encode(columns, proposal.model.dtype)
+    return PathBatch(columns, known, features, proposal.factor_logits(columns, known), centred)
+
+
+def log_variance_losses(proposal: Proposal, batch: PathBatch) -> Float[Tensor, "batch"]:
+    """Squared distance of each log weight from the mean of the batch."""
+    logits = proposal.conditionals.logits(batch.features, batch.known) + batch.factor_logits
+    log_q = log_conditionals_of(proposal.layout, logits, batch.columns).sum(0)
+    log_weights = batch.log_score - log_q
+    return (log_weights - log_weights.mean()).square()
