@@ -32,8 +32,10 @@ def peakedness(model: FactorGraph) -> float:
     return float(ratios.sum() / max(64 * num_changes, 1))
 
 
-def suitable_hidden(model: FactorGraph) -> int:
-    """Hidden units of each variable's network."""
+def suitable_hidden(model: FactorGraph, family: str) -> int:
+    """Hidden units of the networks: the paper's number for its own, few for local ones."""
+    if family == "mae":
+        return 512
     return _HIDDEN_PEAKED if peakedness(model) > 1.0 else _HIDDEN_MILD
 
 
@@ -41,6 +43,7 @@ def suitable_config(
     model: FactorGraph,
     layout: Layout,
     hidden: int,
+    family: str,
     *,
     is_many: bool,
     **given: Any,  # noqa: ANN401
@@ -55,7 +58,7 @@ def suitable_config(
         "steps": steps,
         "polish_steps": 0 if "steps" in given else 400,
         "batch_size": min(max(batch, 64), 256),
-        "learning_rate": 3e-2 if is_many else 1e-2,
+        "learning_rate": _rate(family, is_many=is_many),
         "resample_every": 4,
         "redraw_orders_every": 8,
         "gradient_clip": 10.0,
@@ -66,3 +69,11 @@ def suitable_config(
     if "target_ess" not in given and "target_kl" not in given:
         chosen["target_ess"] = 0.98 if is_many else 0.998
     return TrainingConfig(**{**chosen, **given})
+
+
+def _rate(family: str, *, is_many: bool) -> float:
+    if family == "mae":
+        return 1e-3
+    if family == "table":
+        return 5e-2
+    return 3e-2 if is_many else 1e-2

@@ -21,6 +21,7 @@ def fit(
     *,
     orders: OrdersKind = "one",
     seed: int = 0,
+    family: str = "local",
     hidden: int | None = None,
     is_informed: bool = True,
     checkpoint: str | Path | None = None,
@@ -38,7 +39,9 @@ def fit(
     orders : ``"one"`` trains one order; ``"many"`` trains random orders, so that the sampler can be
         asked in any of them.
     seed : of all randomness.
-    hidden : hidden units of each variable's network (default: from the model).
+    family : conditionals of q: ``"local"`` (a small network a variable), ``"table"`` (small widths)
+        or ``"mae"`` (the paper's masked autoencoder).
+    hidden : hidden units of the networks (default: from the model and the family).
     is_informed : whether log-factors among known variables are part of the conditionals.
     checkpoint : file to keep the state of the run in; needed to resume.
     resume : continue from that file if it exists.
@@ -58,14 +61,17 @@ def fit(
     graph = model.markov_graph()
     chordal = ChordalGraph.from_elimination(eliminate(graph, min_fill_order(graph)))
     sources = Orders.of(model, chordal, orders)
-    width = hidden or suitable_hidden(model)
-    proposal = build_proposal(model, sources, width, is_informed=is_informed, seed=seed)
+    width = hidden or suitable_hidden(model, family)
+    proposal = build_proposal(
+        model, sources, width, family=family, is_informed=is_informed, seed=seed
+    )
     config = suitable_config(
-        model, proposal.layout, width, is_many=orders == "many", seed=seed, **settings
+        model, proposal.layout, width, family, is_many=orders == "many", seed=seed, **settings
     )
     identity: dict[str, str | int | float] = {
         "model": model.content_hash(),
         "orders": orders,
+        "family": family,
         "hidden": width,
         "is_informed": int(is_informed),
     }
@@ -81,4 +87,4 @@ def fit(
     ):
         trainer.run(checkpoint=path, metrics=log, watch=watch)
         history = [dict(row) for row in log.rows]
-    return Sampler(model, proposal, sources, config, history)
+    return Sampler(model, proposal, sources, config, family, width, history)

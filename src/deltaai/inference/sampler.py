@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from deltaai.conditionals import Layout, LocalConditionals, Proposal, known_under
-from deltaai.errors import ConversionError, FormatError, ModelError, StateError
+from deltaai.conditionals import Layout, Proposal, build_conditionals, known_under
+from deltaai.errors import ConfigError, FormatError, ModelError, StateError
 from deltaai.graphs import ChordalGraph, Dag, UndirectedGraph, random_dag
 from deltaai.models import FactorGraph, States
 from deltaai.models.storage import model_from_tensors, model_to_tensors
@@ -39,6 +39,7 @@ class Sampler:
     proposal : q.
     orders : the orders it was trained for.
     config : how it was trained.
+    family, hidden : which conditionals q has, and their width.
     history : estimates taken while training, one row each.
     """
 
@@ -46,6 +47,8 @@ class Sampler:
     proposal: Proposal
     orders: Orders
     config: TrainingConfig
+    family: str = "local"
+    hidden: int = 32
     history: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -143,8 +146,6 @@ class Sampler:
     def save(self, path: str | Path) -> None:
         """Write the sampler, its model and its settings to one file, all or nothing."""
         conditionals = self.proposal.conditionals
-        if not isinstance(conditionals, LocalConditionals):
-            raise ConversionError(f"a {type(conditionals).__name__} sampler cannot be saved yet")
         stored, described = model_to_tensors(self.model)
         tensors = {f"model.{name}": value for name, value in stored.items()}
         tensors |= {f"q.{name}": value for name, value in conditionals.state_dict().items()}
@@ -153,7 +154,8 @@ class Sampler:
         metadata = {
             "model": described,
             "orders": self.orders.kind,
-            "hidden": conditionals.hidden,
+            "family": self.family,
+            "hidden": self.hidden,
             "is_informed": self.proposal.is_informed,
             "config": self.config.to_dict(),
             "history": self.history,
@@ -162,13 +164,19 @@ class Sampler:
 
 
 def build_proposal(
-    model: FactorGraph, orders: Orders, hidden: int, *, is_informed: bool = True, seed: int = 0
+    model: FactorGraph,
+    orders: Orders,
+    hidden: int,
+    *,
+    family: str = "local",
+    is_informed: bool = True,
+    seed: int = 0,
 ) -> Proposal:
-    """Untrained local conditionals for a model and its orders, in single precision."""
+    """Untrained conditionals for a model and its orders, in single precision."""
     layout = Layout.build(model.num_states.tolist(), orders.inputs())
     generator = torch.Generator().manual_seed(seed)
-    conditionals = LocalConditionals(
-        layout, hidden, takes_masks=orders.kind == "many", generator=generator
+    conditionals = build_conditionals(
+        family, layout, hidden, takes_masks=orders.kind == "many", generator=generator
     )
     return Proposal(model.to(dtype=torch.float32), conditionals, is_informed=is_informed)
 
@@ -183,12 +191,14 @@ def load_sampler(path: str | Path) -> Sampler:
         graph = UndirectedGraph.from_edges(model.num_variables, edges)
         chordal = ChordalGraph(graph.offsets, graph.targets, tuple(tensors["graph.order"].tolist()))
         orders = Orders.of(model, chordal, metadata["orders"])
+        family, hidden = metadata["family"], metadata["hidden"]
         proposal = build_proposal(
-            model, orders, metadata["hidden"], is_informed=metadata["is_informed"]
+            model, orders, hidden, family=family, is_informed=metadata["is_informed"]
         )
         weights = {k.removeprefix("q."): v for k, v in tensors.items() if k.startswith("q.")}
         proposal.conditionals.load_state_dict(weights)
         config = TrainingConfig.from_dict(metadata["config"])
-        return Sampler(model, proposal, orders, config, list(metadata["history"]))
-    except (KeyError, TypeError, RuntimeError, ModelError) as error:
+        history = list(metadata["history"])
+        return Sampler(model, proposal, orders, config, family, hidden, history)
+    except (KeyError, TypeError, RuntimeError, ModelError, ConfigError) as error:
         raise FormatError(path, None, f"the sampler in it is incomplete: {error}") from error

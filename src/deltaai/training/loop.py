@@ -3,8 +3,9 @@
 Each update: (now and then) orders are drawn, (now and then) states are drawn from the policy and
 what they fix is prepared, the squared residual of every variable's change is averaged, and Adam
 takes a step. Polishing updates, if there are any, come last: full states from q, half of them
-flattened, and the variance of their log weights as the loss. Everything random comes from two generators whose states are in
-the checkpoint, so a run that was killed and resumed is the run that was not.
+flattened, and the variance of their log weights as the loss. Everything random comes from two
+generators whose states are in the checkpoint, so a run that was killed and resumed is the run that
+was not.
 """
 
 from __future__ import annotations
