@@ -10,7 +10,7 @@ import time
 import pytest
 import torch
 
-from deltaai.errors import ConfigError, FormatError, ModelError, TrainingError
+from deltaai.errors import ConfigError, FormatError, ModelError, StateError, TrainingError
 from deltaai.exact import Enumeration
 from deltaai.inference.fit import fit
 from deltaai.inference.sampler import load_sampler
@@ -69,6 +69,15 @@ def test_off_policy_training_is_correct(settings):
     """The residual vanishes only at q = p, so states from anywhere train towards p."""
     sampler = fit(LATTICE, steps=200, seed=0, **settings)
     assert divergence(LATTICE, sampler) < 0.01
+
+
+def test_a_data_set_of_states_trains_too():
+    """The states need not come from p or q: here each of all joint states, once."""
+    states = Enumeration(LATTICE).states
+    sampler = fit(LATTICE, steps=200, seed=0, states=states)
+    assert divergence(LATTICE, sampler) < 0.01
+    with pytest.raises(StateError, match="there are none"):
+        fit(LATTICE, states=states[:0])
 
 
 def test_without_factors_in_the_logits_it_converges_too():
@@ -207,6 +216,8 @@ def test_zeros_and_wrong_settings_are_refused():
     model = FactorGraph([Variable("a", 2)], [TableFactor.from_values(["a"], [1.0, 0.0])])
     with pytest.raises(ModelError, match="zero"):
         fit(model)
+    with pytest.raises(ModelError, match="no variables"):
+        fit(FactorGraph([], []))
     with pytest.raises(ConfigError, match="steps"):
         fit(LATTICE, steps=-1)
     with pytest.raises((ConfigError, TypeError)):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from deltaai.errors import ModelError, StateError
 from deltaai.graphs import ChordalGraph, eliminate, min_fill_order
 from deltaai.inference.defaults import suitable_config, suitable_hidden
 from deltaai.inference.sampler import Sampler, build_proposal
-from deltaai.models import FactorGraph
+from deltaai.models import FactorGraph, States
 from deltaai.sampling.orders import Orders, OrdersKind
 from deltaai.threads import limited_threads
 from deltaai.training.loop import Progress, Trainer
@@ -24,6 +26,7 @@ def fit(
     family: str = "local",
     hidden: int | None = None,
     is_informed: bool = True,
+    states: States | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
     metrics: str | Path | None = None,
@@ -43,6 +46,7 @@ def fit(
         or ``"mae"`` (the paper's masked autoencoder).
     hidden : hidden units of the networks (default: from the model and the family).
     is_informed : whether log-factors among known variables are part of the conditionals.
+    states : train at these states (a data set, a buffer) instead of those q draws.
     checkpoint : file to keep the state of the run in; needed to resume.
     resume : continue from that file if it exists.
     metrics : JSONL or CSV file for the course of training.
@@ -58,6 +62,8 @@ def fit(
     >>> sampler.log_partition(1000).ess_fraction > 0.9
     True
     """
+    if model.num_variables == 0:
+        raise ModelError("the model has no variables, so there is nothing to train")
     graph = model.markov_graph()
     chordal = ChordalGraph.from_elimination(eliminate(graph, min_fill_order(graph)))
     sources = Orders.of(model, chordal, orders)
@@ -75,7 +81,13 @@ def fit(
         "hidden": width,
         "is_informed": int(is_informed),
     }
-    trainer = Trainer(proposal, sources, config, identity)
+    if states is not None:
+        model.check_states(states)
+        if not len(states):
+            raise StateError("states to train at were given, but there are none")
+        content = states.contiguous().cpu().numpy().tobytes()
+        identity["states"] = hashlib.sha256(content).hexdigest()
+    trainer = Trainer(proposal, sources, config, identity, states)
     path = None if checkpoint is None else Path(checkpoint)
     is_resumed = resume and path is not None and path.exists()
     if is_resumed and path is not None:

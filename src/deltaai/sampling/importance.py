@@ -68,6 +68,10 @@ class ImportanceEstimate:
     khat: float
     num_samples: int
 
+    def __float__(self) -> float:
+        """The estimate itself, so that it can stand where a number is wanted."""
+        return self.log_partition
+
 
 def estimate_from_log_weights(log_weights: LogWeights) -> ImportanceEstimate:
     """Estimate log Z from log weights ``log p~(x) - log q(x)`` of states x drawn from q.

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from deltaai.conditionals import Proposal, known_under
@@ -72,12 +73,14 @@ class Trainer:
     orders : one order or many.
     config : the settings.
     identity : what a checkpoint must agree on, such as the model's hash.
+    data : states to train at instead of those the policy draws, one row each.
     """
 
     proposal: Proposal
     orders: Orders
     config: TrainingConfig
     identity: Mapping[str, str | int | float] = field(default_factory=dict)
+    data: Int[Tensor, "row var"] | None = None
 
     def __post_init__(self) -> None:
         self.generator = torch.Generator().manual_seed(self.config.seed)
@@ -158,15 +161,20 @@ class Trainer:
             size = max(size, POLISH_BATCH)
         each = max(size // len(self.dags), 1)
         beta = inverse_temperature_at(self.config, self.step)
-        columns, _ = sample_ancestrally(
-            self.proposal,
-            self.schedule,
-            each,
-            policy=POLISH_POLICY if self.is_polishing else self.policy,
-            beta=beta,
-            generator=self.generator,
-        )
-        states = columns.flatten(1)
+        if self.data is not None and not self.is_polishing:
+            shape = (each * len(self.dags),)
+            rows = torch.randint(len(self.data), shape, generator=self.generator)
+            states = self.data[rows].T.contiguous()
+        else:
+            columns, _ = sample_ancestrally(
+                self.proposal,
+                self.schedule,
+                each,
+                policy=POLISH_POLICY if self.is_polishing else self.policy,
+                beta=beta,
+                generator=self.generator,
+            )
+            states = columns.flatten(1)
         num_states = self.proposal.model.num_states
         alternatives = draw_alternatives(states, num_states, self.generator)
         self._set_batch(states, alternatives, beta)
