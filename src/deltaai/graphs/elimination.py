@@ -25,6 +25,8 @@ from deltaai.graphs.orders import (
 )
 from deltaai.graphs.undirected import UndirectedGraph
 
+# No lucky tie-break brings tables of this many entries within reach of any machine.
+_LOG2_HOPELESS = 42
 # Denser graphs are too wide for exact inference in any order, so planning need not be thorough.
 _MOST_MIN_FILL_WORK = 20_000_000
 
@@ -134,7 +136,7 @@ def best_elimination(
     tries = 0
     while tries < most_tries and is_sparse:
         log2_total, _ = best.cost(num_states)
-        if log2_total < log2_million + math.log2(tries + 1):
+        if log2_total < log2_million + math.log2(tries + 1) or log2_total > _LOG2_HOPELESS:
             break
         tries += 1
         order = (
