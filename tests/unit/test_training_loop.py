@@ -15,6 +15,7 @@ from deltaai.exact import Enumeration
 from deltaai.inference.fit import fit
 from deltaai.inference.sampler import load_sampler
 from deltaai.models import FactorGraph, TableFactor, Variable, zoo
+from deltaai.training import loop
 
 LATTICE = zoo.ising_lattice(side=3, sigma=0.4, seed=0)
 
@@ -80,6 +81,13 @@ def test_a_data_set_of_states_trains_too():
         fit(LATTICE, states=states[:0])
 
 
+@pytest.mark.parametrize("orders", ["one", "many"])
+def test_all_other_values_at_once_train_too(orders):
+    model = zoo.potts_lattice(side=2, states=4, sigma=0.8, seed=1)
+    sampler = fit(model, steps=150, seed=0, alternatives="all", orders=orders, batch_size=64)
+    assert divergence(model, sampler) < 0.02
+
+
 def test_without_factors_in_the_logits_it_converges_too():
     sampler = fit(LATTICE, steps=300, seed=0, is_informed=False)
     assert divergence(LATTICE, sampler) < 0.02
@@ -107,13 +115,23 @@ def test_annealing_reaches_a_peaked_target():
     assert divergence(model, sampler) < 0.05
 
 
-def test_polishing_mends_what_local_updates_left():
+def test_polishing_mends_what_local_updates_left(monkeypatch):
     """A peaked model: the weights of distant modes need full samples."""
+    monkeypatch.setattr(loop, "POLISH_BELOW", 2.0)
     model = zoo.ising_lattice(side=3, sigma=2.0, seed=4)
     rough = fit(model, steps=120, seed=0)
     polished = fit(model, steps=120, polish_steps=200, target_kl=1e-6, seed=0)
     assert divergence(model, polished) < 0.01
     assert divergence(model, polished) <= divergence(model, rough) + 1e-4
+
+
+def test_polishing_is_left_out_where_there_is_nothing_to_do_and_undone_where_it_harms(monkeypatch):
+    settings = {"steps": 60, "polish_steps": 40, "target_kl": 1e-9, "seed": 0}
+    assert fit(LATTICE, **settings).history[-1]["step"] == 60
+    monkeypatch.setattr(loop, "POLISH_BELOW", 2.0)
+    spoilt = fit(LATTICE, **settings, polish_rate=10.0)  # far too fast
+    assert spoilt.history[-1]["step"] == 100
+    assert divergence(LATTICE, spoilt) < 0.05
 
 
 def test_same_seed_same_sampler():
@@ -131,7 +149,8 @@ def test_targets_and_time_stop_it():
 
 @pytest.mark.parametrize("steps", [30, 20, 10], ids=["local", "before-polishing", "polishing"])
 @pytest.mark.parametrize("orders", ["one", "many"])
-def test_an_interrupted_run_resumes_to_the_same_weights(tmp_path, orders, steps):
+def test_an_interrupted_run_resumes_to_the_same_weights(tmp_path, monkeypatch, orders, steps):
+    monkeypatch.setattr(loop, "POLISH_BELOW", 2.0)  # polish in any case
     settings = {"orders": orders, "steps": steps, "polish_steps": 30 - steps, "seed": 1}
     settings |= {"checkpoint_every": 7, "target_ess": None}
     whole = fit(LATTICE, **settings, target_kl=1e-9)

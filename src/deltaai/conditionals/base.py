@@ -14,6 +14,7 @@ questions, always as "v, given these known inputs":
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -27,6 +28,10 @@ class Conditionals(nn.Module, ABC):
     """Logits of every variable given its known inputs."""
 
     layout: Layout
+
+    def parameter_groups(self, learning_rate: float | int) -> list[dict[str, Any]]:
+        """Groups for an optimiser; a family may give some of its parameters another rate."""
+        return [{"params": list(self.parameters()), "lr": learning_rate}]
 
     @abstractmethod
     def logits(

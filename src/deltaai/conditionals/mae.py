@@ -62,7 +62,7 @@ class MaskedAutoencoder(Conditionals):
         self.marginals = nn.Parameter(torch.zeros(layout.num_rows))
 
     def parameter_groups(
-        self, learning_rate: float, marginals_factor: float | int = 100
+        self, learning_rate: float | int, marginals_factor: float | int = 100
     ) -> list[dict[str, Any]]:
         """Groups for an optimiser: the marginals learn ``marginals_factor`` times as fast."""
         network = [value for name, value in self.named_parameters() if name != "marginals"]

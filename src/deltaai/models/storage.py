@@ -37,7 +37,9 @@ def model_to_tensors(model: FactorGraph) -> tuple[dict[str, Tensor], dict[str, A
         tensors[f"{number}.scopes"] = group.scopes
         tensors[f"{number}.values"] = values.detach()
     names = [[variable.name, list(variable.states)] for variable in model.variables]
-    return tensors, {"variables": names, "groups": kinds, "hash": model.content_hash()}
+    is_exact = all(isinstance(group, TableGroup | SpinGroup) for group in model.groups)
+    described = {"variables": names, "groups": kinds, "hash": model.content_hash()}
+    return tensors, described | {"is_exact": is_exact}
 
 
 def model_from_tensors(tensors: dict[str, Tensor], described: dict[str, Any]) -> FactorGraph:
@@ -55,7 +57,10 @@ def model_from_tensors(tensors: dict[str, Tensor], described: dict[str, Any]) ->
             if sizes - {group.sizes} or len(ids) != len(scopes) or len(values) != len(ids):
                 raise ModelError("tables and variables do not fit together")
             groups.append(group)
-        return FactorGraph.from_groups(variables, groups)
+        model = FactorGraph.from_groups(variables, groups)
+        if described["is_exact"] and model.content_hash() != described["hash"]:
+            raise ModelError("the stored model is not the one its hash was taken of")
+        return model
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise ModelError(f"the stored model is incomplete: {error}") from error
 

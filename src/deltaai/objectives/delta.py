@@ -70,6 +70,20 @@ def draw_alternatives(
     return (columns + step) % num_states[:, None]
 
 
+def every_alternative(
+    columns: Int[Tensor, "var batch"], num_states: Int[Tensor, "var"]
+) -> tuple[Int[Tensor, "var copies"], Int[Tensor, "var copies"]]:
+    """Repeat the states so that each variable takes each of its other values in one copy.
+
+    Variables with fewer states than the most keep theirs in the copies left over, where their
+    residual is zero.
+    """
+    copies = max(int(num_states.max()) - 1, 1)
+    steps = torch.arange(1, copies + 1, device=columns.device).repeat_interleave(columns.shape[1])
+    repeated, sizes = columns.repeat(1, copies), num_states[:, None]
+    return repeated, torch.where(steps < sizes, (repeated + steps) % sizes, repeated)
+
+
 def prepare(
     proposal: Proposal,
     columns: Int[Tensor, "var batch"],

@@ -19,6 +19,7 @@ from typing import Any, Literal, get_args
 from deltaai.errors import ConfigError, did_you_mean
 
 Schedule = Literal["cosine", "step", "constant"]
+Alternatives = Literal["one", "all"]
 Policy = Literal["on-policy", "tempered", "uniform-mixture", "tempered-mixture", "uniform"]
 
 _TEMPERED: tuple[Policy, ...] = ("tempered", "tempered-mixture")
@@ -33,7 +34,7 @@ class TrainingConfig:
     ----------
     steps : number of updates; 0 leaves q as it was initialised.
     polish_steps : further updates, with the variance of the log weights over full samples as the
-        loss, if no target was reached before.
+        loss, if the effective sample size is below a half by then; q from before is kept if better.
     polish_rate : learning rate they begin with; it falls as a cosine.
     batch_size : states in an update.
     learning_rate : of Adam, before the schedule's multiplier.
@@ -45,6 +46,8 @@ class TrainingConfig:
     gradient_clip : largest norm of the whole gradient; ``None`` for no limit.
     resample_every : updates between draws of fresh states.
     redraw_orders_every : updates between draws of fresh orders, when many are trained.
+    alternatives : with more than two states, compare each state with ``"one"`` other value of every
+        variable, drawn at random, or with ``"all"``.
     policy : what draws the training states. ``"on-policy"`` is q itself, ``"tempered"`` is q with
         logits divided by ``temperature``, ``"uniform"`` ignores q. The mixtures take the uniform,
         or the tempered, choice with probability ``exploration`` and q's own otherwise.
@@ -79,6 +82,7 @@ class TrainingConfig:
     gradient_clip: float | int | None = None
     resample_every: int = 1
     redraw_orders_every: int = 50
+    alternatives: Alternatives = "one"
     policy: Policy = "on-policy"
     temperature: float | int = 1.0
     exploration: float | int = 0.0
@@ -118,6 +122,7 @@ class TrainingConfig:
         self._check_number("exploration", highest=1, is_zero_allowed=True)
         self._check_choice("schedule", get_args(Schedule))
         self._check_choice("policy", get_args(Policy))
+        self._check_choice("alternatives", get_args(Alternatives))
         self._check_step_decay_at()
         self._check_agreement()
 

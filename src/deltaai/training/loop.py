@@ -29,6 +29,7 @@ from deltaai.objectives import (
     PathBatch,
     delta_residuals,
     draw_alternatives,
+    every_alternative,
     log_variance_losses,
     prepare,
     prepare_paths,
@@ -49,6 +50,7 @@ CHECKPOINT_KIND = "checkpoint"
 # that is only taken where q already is would let q forget the modes it visits seldom.
 POLISH_BATCH = 256
 POLISH_RESAMPLE = 2
+POLISH_BELOW = 0.5  # effective sample size; above it local updates have done what was to do
 POLISH_POLICY = Policy(temperature=2.0, tempered_share=0.5)
 
 
@@ -86,11 +88,13 @@ class Trainer:
         self.generator = torch.Generator().manual_seed(self.config.seed)
         self.rng = np.random.default_rng(self.config.seed)
         self.parameters = list(self.proposal.conditionals.parameters())
-        self.optimizer = torch.optim.Adam(
-            self.parameters, lr=self.config.learning_rate, betas=(0.9, 0.99)
-        )
+        groups = self.proposal.conditionals.parameter_groups(self.config.learning_rate)
+        self.rate_scales = [group["lr"] / self.config.learning_rate for group in groups]
+        self.optimizer = torch.optim.Adam(groups, betas=(0.9, 0.99))
         self.step = 0
         self.seconds = 0.0
+        self.kept: dict[str, Tensor] = {}  # q as it was before polishing
+        self.kept_quality = (0.0, 0.0, 0.0)  # its effective sample size, log Z and standard error
         self.dags: list[Dag] = []
         self.batch: DeltaBatch | PathBatch | None = None
         self.last_step = self.config.steps + self.config.polish_steps
@@ -116,20 +120,17 @@ class Trainer:
         while self.step < self.last_step:
             if self.step % config.redraw_orders_every == 0 or not self.dags:
                 self._draw_orders()
-            is_first_polish = self.step == config.steps
-            every = (
-                min(config.resample_every, POLISH_RESAMPLE)
-                if self.is_polishing
-                else (config.resample_every)
-            )
-            if self.step % every == 0 or self.batch is None or is_first_polish:
+            if self.step == config.steps and not self._begin_polishing():
+                break
+            if self.step % self._resample_every == 0 or self.batch is None:
                 self._draw_states()
             loss = self._update(checkpoint)
             self.step += 1
             self.seconds = time.perf_counter() - started
             progress = Progress(self.step, self.last_step, loss, self.seconds)
             is_last = self.step == self.last_step or self._is_late()
-            if is_last or (config.evaluate_every and self.step % config.evaluate_every == 0):
+            is_due = config.evaluate_every and self.step % config.evaluate_every == 0
+            if is_last or is_due or self.step == config.steps:
                 progress.estimate = estimate = self.evaluate(config.evaluation_samples)
                 if metrics is not None:
                     metrics.append(_metrics_row(progress))
@@ -142,7 +143,37 @@ class Trainer:
                 self.save(checkpoint)
             if is_done:
                 break
+        return self._better_of_both(estimate)
+
+    def _begin_polishing(self) -> bool:
+        """Keep q as it is; say whether it leaves anything to polish."""
+        if not self.kept:
+            estimate = self.evaluate(self.config.evaluation_samples)
+            self.kept_quality = (
+                estimate.ess_fraction,
+                estimate.log_partition,
+                min(estimate.stderr, 1.0),
+            )
+            state = self.proposal.conditionals.state_dict()
+            self.kept = {name: value.clone() for name, value in state.items()}
+            self.batch = None  # polishing has states of its own
+        return self.kept_quality[0] < POLISH_BELOW
+
+    def _better_of_both(self, estimate: ImportanceEstimate | None) -> ImportanceEstimate | None:
+        """Go back to the q from before polishing if that was better."""
+        if self.kept and estimate is not None and not self._is_improved(estimate):
+            self.proposal.conditionals.load_state_dict(self.kept)
+            return self.evaluate(self.config.evaluation_samples)
         return estimate
+
+    def _is_improved(self, estimate: ImportanceEstimate) -> bool:
+        """Whether polishing helped: weights more even, and no part of the target lost.
+
+        A q that collapsed has perfectly even weights; its estimate of log Z gives it away.
+        """
+        ess, log_partition, stderr = self.kept_quality
+        lost = log_partition - estimate.log_partition
+        return estimate.ess_fraction >= ess and lost <= 3 * (stderr + estimate.stderr) + 0.01
 
     def _draw_orders(self) -> None:
         if self.orders.kind == "one" and self.dags:
@@ -176,20 +207,29 @@ class Trainer:
             )
             states = columns.flatten(1)
         num_states = self.proposal.model.num_states
-        alternatives = draw_alternatives(states, num_states, self.generator)
-        self._set_batch(states, alternatives, beta)
+        if self.config.alternatives == "all" and not self.is_polishing:
+            states, alternatives = every_alternative(states, num_states)
+        else:
+            alternatives = draw_alternatives(states, num_states, self.generator)
+        self._set_batch(states, alternatives, beta, each)
+
+    @property
+    def _resample_every(self) -> int:
+        every = self.config.resample_every
+        return min(every, POLISH_RESAMPLE) if self.is_polishing else every
 
     @property
     def is_polishing(self) -> bool:
         """Whether the local updates are done."""
         return self.step >= self.config.steps
 
-    def _set_batch(self, states: Tensor, alternatives: Tensor, beta: float) -> None:
+    def _set_batch(self, states: Tensor, alternatives: Tensor, beta: float, each: int) -> None:
+        """Prepare states: ``each`` columns an order, the whole perhaps repeated."""
         known = None
         if self.known_by_dag is not None:
-            each = states.shape[1] // len(self.dags)
-            known = self.known_by_dag.repeat_interleave(each, dim=1)
-        self.batch_beta, self.alternatives = beta, alternatives
+            copies = states.shape[1] // (each * len(self.dags))
+            known = self.known_by_dag.repeat_interleave(each, dim=1).repeat(1, copies)
+        self.batch_beta, self.alternatives, self.each = beta, alternatives, each
         if self.is_polishing:
             with torch.no_grad():
                 log_score = self.scorer.log_score(states.T)
@@ -206,8 +246,8 @@ class Trainer:
             rate = self.config.learning_rate * learning_rate_at(self.config, self.step)
             residuals = delta_residuals(self.proposal, self.batch)
             loss = residuals.square().sum() / (self.num_free * residuals.shape[1])
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        for group, scale in zip(self.optimizer.param_groups, self.rate_scales, strict=True):
+            group["lr"] = rate * scale
         value = float(loss.detach())
         if not math.isfinite(value):
             kept = f"; the last good state is in {checkpoint}" if checkpoint else ""
@@ -241,6 +281,8 @@ class Trainer:
             return False
         if self.step < config.anneal_steps:
             return False  # not yet trained on the target itself
+        if self.kept and not self._is_improved(estimate):
+            return False
         has_ess = config.target_ess is None or estimate.ess_fraction >= config.target_ess
         gap = estimate.log_partition - estimate.elbo
         return has_ess and (config.target_kl is None or gap <= config.target_kl)
@@ -259,6 +301,9 @@ class Trainer:
             "states": self.batch.columns,
             "alternatives": self.alternatives,
             "beta": self.batch_beta,
+            "each": self.each,
+            "kept": self.kept,
+            "kept_quality": self.kept_quality,
             "step": self.step,
             "seconds": self.seconds,
         }
@@ -291,9 +336,10 @@ class Trainer:
         self.generator.set_state(state["generator"])
         self.rng.bit_generator.state = state["rng"]
         self.step, self.seconds = state["step"], state["seconds"]
+        self.kept, self.kept_quality = state["kept"], state["kept_quality"]
         graph = self.orders.graph
         self._set_orders([Dag(graph, tuple(order)) for order in state["orders"].tolist()])
-        self._set_batch(state["states"], state["alternatives"], state["beta"])
+        self._set_batch(state["states"], state["alternatives"], state["beta"], state["each"])
 
 
 def policy_of(config: TrainingConfig) -> Policy:
