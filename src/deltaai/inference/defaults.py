@@ -51,7 +51,7 @@ def suitable_config(
     """Settings for a model; those given by the user win."""
     size = peakedness(model)
     is_peaked = size > _PEAKED
-    updates = 700 if is_peaked else 600 if is_many or size > _MEDIUM else 300
+    updates = 1000 if is_many else 700 if is_peaked else 600 if size > _MEDIUM else 300
     steps = given.get("steps", updates)
     batch = int(_WORK / max(hidden * layout.num_slots, 1))
     chosen: dict[str, Any] = {

@@ -34,7 +34,7 @@ class TrainingConfig:
     ----------
     steps : number of updates; 0 leaves q as it was initialised.
     polish_steps : further updates, with the variance of the log weights over full samples as the
-        loss, if the effective sample size is below a half by then; q from before is kept if better.
+        loss, if the effective sample size is still low by then; q from before is kept if better.
     polish_rate : learning rate they begin with; it falls as a cosine.
     batch_size : states in an update.
     learning_rate : of Adam, before the schedule's multiplier.

@@ -50,7 +50,10 @@ CHECKPOINT_KIND = "checkpoint"
 # that is only taken where q already is would let q forget the modes it visits seldom.
 POLISH_BATCH = 256
 POLISH_RESAMPLE = 2
-POLISH_BELOW = 0.5  # effective sample size; above it local updates have done what was to do
+POLISH_BELOW = 0.98  # effective sample size; above it there is nothing to polish
+# Flattened states of a large model lie far from q and teach it little once it is roughly right.
+POLISH_BELOW_IF_LARGE = 0.5
+LARGE = 500  # variables
 POLISH_POLICY = Policy(temperature=2.0, tempered_share=0.5)
 
 
@@ -157,7 +160,8 @@ class Trainer:
             state = self.proposal.conditionals.state_dict()
             self.kept = {name: value.clone() for name, value in state.items()}
             self.batch = None  # polishing has states of its own
-        return self.kept_quality[0] < POLISH_BELOW
+        is_large = self.proposal.model.num_variables > LARGE
+        return self.kept_quality[0] < (POLISH_BELOW_IF_LARGE if is_large else POLISH_BELOW)
 
     def _better_of_both(self, estimate: ImportanceEstimate | None) -> ImportanceEstimate | None:
         """Go back to the q from before polishing if that was better."""
