@@ -36,7 +36,7 @@ def ours(kind, seed):
     start = time.perf_counter()
     graph = model.markov_graph()
     chordal = ChordalGraph.from_elimination(eliminate(graph, min_fill_order(graph)))
-    orders = Orders.of(model, chordal, kind)
+    orders = Orders.of(chordal, kind)
     hidden = suitable_hidden(model, "local")
     proposal = sampler_module.build_proposal(model, orders, hidden, seed=seed)
     config = suitable_config(

@@ -47,7 +47,7 @@ def main() -> None:
     model = zoo.ising_lattice(side=options.side, sigma=0.2, seed=0)
     graph = model.markov_graph()
     chordal = ChordalGraph.from_elimination(eliminate(graph, min_fill_order(graph)))
-    orders = Orders.of(model, chordal, "one")
+    orders = Orders.of(chordal, "one")
     proposal = build_proposal(model, orders, options.hidden)
     schedule = Schedule.build(proposal, [orders.fixed], masks=False)
     generator = torch.Generator().manual_seed(0)

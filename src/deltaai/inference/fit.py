@@ -66,7 +66,7 @@ def fit(
         raise ModelError("the model has no variables, so there is nothing to train")
     graph = model.markov_graph()
     chordal = ChordalGraph.from_elimination(eliminate(graph, min_fill_order(graph)))
-    sources = Orders.of(model, chordal, orders)
+    sources = Orders.of(chordal, orders)
     width = hidden or suitable_hidden(model, family)
     proposal = build_proposal(
         model, sources, width, family=family, is_informed=is_informed, seed=seed

@@ -190,7 +190,7 @@ def load_sampler(path: str | Path) -> Sampler:
         edges = tensors["graph.edges"].numpy()
         graph = UndirectedGraph.from_edges(model.num_variables, edges)
         chordal = ChordalGraph(graph.offsets, graph.targets, tuple(tensors["graph.order"].tolist()))
-        orders = Orders.of(model, chordal, metadata["orders"])
+        orders = Orders.of(chordal, metadata["orders"])
         family, hidden = metadata["family"], metadata["hidden"]
         proposal = build_proposal(
             model, orders, hidden, family=family, is_informed=metadata["is_informed"]

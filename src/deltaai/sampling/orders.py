@@ -13,7 +13,6 @@ from typing import Literal
 import numpy as np
 
 from deltaai.graphs import ChordalGraph, Dag, random_dag
-from deltaai.models import FactorGraph
 
 OrdersKind = Literal["one", "many"]
 
@@ -36,9 +35,7 @@ class Orders:
     num_together: int = 16
 
     @classmethod
-    def of(
-        cls, model: FactorGraph, graph: ChordalGraph, kind: OrdersKind, num_together: int = 16
-    ) -> Orders:
+    def of(cls, graph: ChordalGraph, kind: OrdersKind, num_together: int = 16) -> Orders:
         """Take the elimination order backwards as the fixed DAG: few levels, shared by all."""
         return cls(graph, kind, Dag(graph, graph.order[::-1]), num_together)
 
