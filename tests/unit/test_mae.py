@@ -55,7 +55,7 @@ def plain(network, variable, known, features):
     for other in known:
         first, count = layout.encoding.first_row[other], layout.encoding.num_features[other]
         state[first : first + count] = features[first : first + count]
-    for layer in network.layers:
+    for layer in network.body.layers:
         state = layer.weight @ state + layer.bias
         mean, variance = state.mean(), state.var(unbiased=False)
         state = (state - mean) / (variance + 1e-5).sqrt() * layer.norm.weight + layer.norm.bias
@@ -204,7 +204,7 @@ def test_marginals_have_their_own_learning_rate():
 
 def test_the_paper_has_three_layers_of_512():
     network = MaskedAutoencoder(Layout.build([2] * 4, [[], [0], [1], [2]]))
-    assert [tuple(layer.weight.shape) for layer in network.layers] == [
+    assert [tuple(layer.weight.shape) for layer in network.body.layers] == [
         (512, 4),
         (512, 512),
         (512, 512),

@@ -49,6 +49,11 @@ class Encoding:
         state = torch.arange(len(owner)) - self.first_rows[owner]
         return owner, state, (counts == 1)[owner]
 
+    @property
+    def owners(self) -> Int[Tensor, "row"]:
+        """Variable of each feature row."""
+        return self._owners[0]
+
     @cached_property
     def num_rows(self) -> int:
         """Number of feature rows, the row of zeros not counted."""

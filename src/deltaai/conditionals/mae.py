@@ -15,9 +15,7 @@ flips: every known input costs another row.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -26,6 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from deltaai.conditionals.base import Conditionals, Known
+from deltaai.conditionals.dense import DenseLayers, uniform_weights
 from deltaai.conditionals.layout import Bucket, Layout
 
 # Rows that the network sees at once: bounds what is not kept for gradients.
@@ -54,11 +53,10 @@ class MaskedAutoencoder(Conditionals):
         super().__init__()
         self.layout = layout
         self.hidden = hidden
-        sizes = [layout.encoding.num_rows, *[hidden] * depth]
-        self._layers = [_Layer(before, after, generator) for before, after in pairwise(sizes)]
-        self.layers = nn.ModuleList(self._layers)
-        self.heads = nn.Parameter(_uniform((layout.num_rows, sizes[-1]), sizes[-1], generator))
-        self.head_biases = nn.Parameter(_uniform((layout.num_rows,), sizes[-1], generator))
+        self.body = DenseLayers(layout.encoding.num_rows, hidden, depth, generator)
+        width = self.body.num_outputs
+        self.heads = nn.Parameter(uniform_weights((layout.num_rows, width), width, generator))
+        self.head_biases = nn.Parameter(uniform_weights((layout.num_rows,), width, generator))
         self.marginals = nn.Parameter(torch.zeros(layout.num_rows))
 
     def parameter_groups(
@@ -160,9 +158,7 @@ class MaskedAutoencoder(Conditionals):
             masked = values[chosen] * mask[chosen][:, :, None]
             spread = masked.new_zeros(len(chosen), self.layout.encoding.num_rows + 1)
             spread.scatter_(1, bucket.feature_rows[some].flatten(1), masked.flatten(1))
-            state = spread[:, :-1]  # padding was written to the last
-            for layer in self._layers:
-                state = layer(state)
+            state = self.body(spread[:, :-1])  # padding was written to the last
             # The heads of the whole bucket as one product: cheaper than a gather of heads a row.
             every = functional.linear(state, self.heads[own], self.head_biases[own])
             by_member = every.view(len(chosen), bucket.size, bucket.num_logits)
@@ -180,26 +176,6 @@ class MaskedAutoencoder(Conditionals):
 
     def _is_input(self, bucket: Bucket) -> Bool[Tensor, "variable input"]:
         return bucket.inputs < self.layout.num_variables
-
-
-class _Layer(nn.Module):
-    """Linear -> LayerNorm -> ReLU."""
-
-    def __init__(self, before: int, after: int, generator: torch.Generator | None) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(_uniform((after, before), before, generator))
-        self.bias = nn.Parameter(_uniform((after,), before, generator))
-        self.norm = nn.LayerNorm(after)
-
-    def forward(self, state: Float[Tensor, "item before"]) -> Float[Tensor, "item after"]:
-        normal: Tensor = self.norm(functional.linear(state, self.weight, self.bias))
-        return normal.relu()
-
-
-def _uniform(shape: tuple[int, ...], inputs: int, generator: torch.Generator | None) -> Tensor:
-    """Initial weights as ``torch.nn.Linear`` draws them, from a generator that is passed."""
-    bound = 1 / math.sqrt(max(inputs, 1))
-    return (torch.rand(shape, generator=generator) * 2 - 1) * bound
 
 
 def _chunks(*rows: Tensor) -> Iterator[tuple[Tensor, ...]]:

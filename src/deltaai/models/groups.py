@@ -108,6 +108,17 @@ class FactorGroup(ABC):
         values = joint_states(self.sizes, device).T.repeat(1, self.num_factors)
         return self.log_values_at(factor, values).reshape(self.num_factors, *self.sizes)
 
+    def log_tables_with_missing(self) -> Float[Tensor, "factor *states_and_missing"]:
+        """Write every factor as a table in which each variable has one more state: missing.
+
+        A missing variable is taken as the mean over its states, which for spins, -1 or +1, is the
+        value zero.
+        """
+        tables = self.log_tables()
+        for axis in range(1, tables.ndim):
+            tables = torch.cat((tables, tables.mean(axis, keepdim=True)), axis)
+        return tables
+
     def scope_values(self, columns: Columns) -> Int[Tensor, "arity factor batch"]:
         """Gather the values of each factor's scope."""
         gathered = columns.index_select(0, self.scopes.T.reshape(-1))

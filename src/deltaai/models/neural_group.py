@@ -49,6 +49,17 @@ def encode(
     return torch.cat(parts, dim=-1)
 
 
+def encode_with_missing(sizes: Sequence[int], dtype: torch.dtype) -> Float[Tensor, "joint width"]:
+    """Encode all joint states of a scope whose variables may also be missing: zero throughout."""
+    more = joint_states([size + 1 for size in sizes])
+    parts = []
+    for value, size in zip(more.T, sizes, strict=True):
+        features = torch.tensor([[-1], [1]]) if size == 2 else torch.eye(size)
+        with_zero = torch.cat((features, torch.zeros_like(features[:1])))
+        parts.append(with_zero[value].to(dtype))
+    return torch.cat(parts, dim=1)
+
+
 def tensors_of(module: nn.Module) -> dict[str, Tensor]:
     """Parameters and buffers by name, those that are not saved included."""
     parameters = dict(module.named_parameters(remove_duplicate=False))
@@ -177,6 +188,16 @@ class NeuralGroup(FactorGroup):
     def log_tables(self) -> Float[Tensor, "factor *states"]:
         """Evaluate every factor at each of its joint states."""
         return self._network_tables().index_select(0, self.network_of)
+
+    def log_tables_with_missing(self) -> Float[Tensor, "factor *states_and_missing"]:
+        """Evaluate every factor with zeros in the place of missing variables."""
+        features = encode_with_missing(self.sizes, self.dtype).to(self.scopes.device)
+        networks = torch.arange(self._num_networks, device=self.scopes.device)
+        sizes = [size + 1 for size in self.sizes]
+        tables = self.log_values_encoded(
+            networks, features.expand(self._num_networks, *features.shape)
+        ).reshape(self._num_networks, *sizes)
+        return tables.index_select(0, self.network_of)
 
     def as_factors(self, variables: Sequence[Variable]) -> list[Factor]:
         """Return the factors one by one, each with its own copy of the current parameters."""

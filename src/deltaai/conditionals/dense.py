@@ -1,0 +1,60 @@
+"""Hidden layers as the paper has them: {Linear -> LayerNorm -> ReLU} x depth."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class DenseLayers(nn.Module):
+    """A stack of hidden layers of one width.
+
+    Parameters
+    ----------
+    num_inputs : features of a row.
+    hidden : units of each layer.
+    depth : number of layers.
+    generator : randomness of the initial weights.
+    """
+
+    def __init__(
+        self, num_inputs: int, hidden: int, depth: int, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__()
+        sizes = [num_inputs, *[hidden] * depth]
+        self._layers = [_Layer(before, after, generator) for before, after in pairwise(sizes)]
+        self.layers = nn.ModuleList(self._layers)
+        self.num_outputs = sizes[-1]
+
+    def forward(self, rows: Float[Tensor, "item input"]) -> Float[Tensor, "item hidden"]:
+        """Features of each row."""
+        for layer in self._layers:
+            rows = layer(rows)
+        return rows
+
+
+class _Layer(nn.Module):
+    """Linear -> LayerNorm -> ReLU."""
+
+    def __init__(self, before: int, after: int, generator: torch.Generator | None) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(uniform_weights((after, before), before, generator))
+        self.bias = nn.Parameter(uniform_weights((after,), before, generator))
+        self.norm = nn.LayerNorm(after)
+
+    def forward(self, rows: Float[Tensor, "item before"]) -> Float[Tensor, "item after"]:
+        normal: Tensor = self.norm(functional.linear(rows, self.weight, self.bias))
+        return normal.relu()
+
+
+def uniform_weights(
+    shape: tuple[int, ...], inputs: int, generator: torch.Generator | None
+) -> Tensor:
+    """Initial weights as ``torch.nn.Linear`` draws them, from a generator that is passed."""
+    bound = 1 / math.sqrt(max(inputs, 1))
+    return (torch.rand(shape, generator=generator) * 2 - 1) * bound
