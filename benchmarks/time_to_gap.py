@@ -21,6 +21,7 @@ from deltaai.inference import sampler as sampler_module
 from deltaai.inference.defaults import suitable_config, suitable_hidden
 from deltaai.sampling.orders import Orders
 from deltaai.training.loop import Trainer
+from deltaai.training.tasks import task_of
 from measure import header, ratios, spread
 from paper_configuration import run
 
@@ -50,7 +51,7 @@ def ours(kind, seed):
         target_ess=None,
         target_kl=None,
     )
-    trainer = Trainer(proposal, orders, config)
+    trainer = Trainer(task_of(config, proposal, orders), config)
     judge = dai.Sampler(model, proposal, orders, config)
     measuring = 0.0
     reached: dict[str, float] = {}

@@ -8,12 +8,13 @@ an update fast.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
 from deltaai.conditionals import Layout
 from deltaai.models import FactorGraph
+from deltaai.objectives.learned_flow import BalanceName
 from deltaai.training.config import TrainingConfig
 
 _HIDDEN_MILD, _HIDDEN_PEAKED = 16, 32
@@ -56,7 +57,7 @@ def suitable_config(
     batch = int(_WORK / max(hidden * layout.num_slots, 1))
     chosen: dict[str, Any] = {
         "steps": steps,
-        "polish_steps": 0 if "steps" in given else 400,
+        "polish_steps": 0 if "steps" in given or "objective" in given else 400,
         "batch_size": min(max(batch, 64), 256),
         "learning_rate": _rate(family, is_many=is_many),
         "resample_every": 4,
@@ -66,9 +67,26 @@ def suitable_config(
         "anneal_start": min(1.0, 1.0 / size) if is_peaked else 0.1,
         "evaluate_every": 25,
     }
+    if given.get("objective") in get_args(BalanceName) and "log_partition" not in given:
+        chosen["log_partition"] = flat_log_partition(model, given["objective"])
     if "target_ess" not in given and "target_kl" not in given:
         chosen["target_ess"] = 0.98 if is_many else 0.998
     return TrainingConfig(**{**chosen, **given})
+
+
+def flat_log_partition(model: FactorGraph, objective: BalanceName) -> float:
+    """Log Z of a flat target with the model's mean log score: where to learn log Z from.
+
+    From zero it would take a large model thousands of updates to come near. The forward-looking
+    objectives learn log Z less the score of nothing, which is that mean, or about.
+    """
+    entropy = float(model.num_states.double().log().sum())
+    if objective.startswith("fl-"):
+        return entropy
+    generator = torch.Generator().manual_seed(0)
+    chance = torch.rand(256, model.num_variables, generator=generator, dtype=torch.float64)
+    with torch.no_grad():
+        return entropy + float(model.log_score((chance * model.num_states).long()).double().mean())
 
 
 def _rate(family: str, *, is_many: bool) -> float:

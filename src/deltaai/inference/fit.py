@@ -16,6 +16,7 @@ from deltaai.sampling.orders import Orders, OrdersKind
 from deltaai.threads import limited_threads
 from deltaai.training.loop import Progress, Trainer
 from deltaai.training.metrics import MetricsLog
+from deltaai.training.tasks import task_of
 
 
 def fit(
@@ -34,7 +35,7 @@ def fit(
     threads: int = 1,
     **settings: Any,  # noqa: ANN401
 ) -> Sampler:
-    """Train a sampler for a model with the local Delta objective.
+    """Train a sampler for a model, with the local Delta objective unless another is named.
 
     Parameters
     ----------
@@ -52,7 +53,7 @@ def fit(
     metrics : JSONL or CSV file for the course of training.
     watch : called after every update.
     threads : threads for training; more than one pays only for wide models on a quiet machine.
-    settings : any field of ``TrainingConfig``, such as ``steps`` or ``time_limit``.
+    settings : any field of ``TrainingConfig``, such as ``steps``, ``time_limit`` or ``objective``.
 
     Examples
     --------
@@ -87,7 +88,7 @@ def fit(
             raise StateError("states to train at were given, but there are none")
         content = states.contiguous().cpu().numpy().tobytes()
         identity["states"] = hashlib.sha256(content).hexdigest()
-    trainer = Trainer(proposal, sources, config, identity, states)
+    trainer = Trainer(task_of(config, proposal, sources, states), config, identity)
     path = None if checkpoint is None else Path(checkpoint)
     is_resumed = resume and path is not None and path.exists()
     if is_resumed and path is not None:

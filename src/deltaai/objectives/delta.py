@@ -12,6 +12,7 @@ on states and factors only is prepared once and serves as many updates as are ma
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -25,6 +26,7 @@ from deltaai.conditionals.proposal import (
     logits_of_bucket,
     with_first,
 )
+from deltaai.objectives.base import Objective, Paths
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +147,52 @@ def delta_residuals(proposal: Proposal, batch: DeltaBatch) -> Float[Tensor, "var
             ratio = ratio * batch.known[bucket.slots].view(ratio.shape)
         children = children.index_add(0, bucket.inputs.reshape(-1), ratio.flatten(0, 1))
     return batch.log_ratio - own - children[:-1]
+
+
+class DeltaObjective(Objective[DeltaBatch]):
+    """The mean squared residual over all variables of full samples.
+
+    Parameters
+    ----------
+    is_every_alternative : compare with every other value of a variable, not with one at random.
+    """
+
+    def __init__(self, *, is_every_alternative: bool = False) -> None:
+        super().__init__()
+        self.is_every_alternative = is_every_alternative
+
+    def prepare(
+        self, proposal: Proposal, paths: Paths, generator: torch.Generator | None
+    ) -> DeltaBatch:
+        """Draw alternatives and compute what they and the states fix."""
+        if self.is_every_alternative:
+            columns, alternatives = every_alternative(paths.columns, proposal.model.num_states)
+            copies = columns.shape[1] // max(paths.columns.shape[1], 1)
+            known = None if paths.known is None else paths.known.repeat(1, copies)
+            return prepare(proposal, columns, alternatives, known, paths.beta)
+        alternatives = draw_alternatives(paths.columns, proposal.model.num_states, generator)
+        return prepare(proposal, paths.columns, alternatives, paths.known, paths.beta)
+
+    def losses(self, proposal: Proposal, batch: DeltaBatch) -> Float[Tensor, "batch"]:
+        """Mean squared residual of each sample, over the variables that can change."""
+        num_free = max(int((proposal.model.num_states > 1).sum()), 1)
+        return delta_residuals(proposal, batch).square().sum(0) / num_free
+
+    def drawn(self, batch: DeltaBatch) -> dict[str, Tensor]:
+        """The alternatives, if they were drawn at random."""
+        return {} if self.is_every_alternative else {"alternatives": batch.alternatives}
+
+    def prepare_again(
+        self,
+        proposal: Proposal,
+        paths: Paths,
+        drawn: Mapping[str, Tensor],
+        generator: torch.Generator | None,
+    ) -> DeltaBatch:
+        """Prepare with the alternatives of a checkpoint."""
+        if self.is_every_alternative:
+            return self.prepare(proposal, paths, generator)
+        return prepare(proposal, paths.columns, drawn["alternatives"], paths.known, paths.beta)
 
 
 def _difference(

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from deltaai.conditionals.base import Known
 from deltaai.conditionals.proposal import Proposal, log_conditionals_of
+from deltaai.objectives.base import Objective, Paths
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +46,13 @@ def prepare_paths(
     columns: Int[Tensor, "var batch"],
     log_score: Float[Tensor, "batch"],
     known: Known = None,
+    beta: float | int = 1.0,
 ) -> PathBatch:
     """Compute what the states fix; ``log_score`` comes in double precision, being large."""
     centred = (log_score - log_score.mean()).to(proposal.model.dtype)
     features = proposal.layout.encoding.encode(columns, proposal.model.dtype)
-    return PathBatch(columns, known, features, proposal.factor_logits(columns, known), centred)
+    factor_logits = proposal.factor_logits(columns, known, beta)
+    return PathBatch(columns, known, features, factor_logits, centred)
 
 
 def log_variance_losses(proposal: Proposal, batch: PathBatch) -> Float[Tensor, "batch"]:
@@ -57,3 +61,24 @@ def log_variance_losses(proposal: Proposal, batch: PathBatch) -> Float[Tensor, "
     log_q = log_conditionals_of(proposal.layout, logits, batch.columns).sum(0)
     log_weights = batch.log_score - log_q
     return (log_weights - log_weights.mean()).square()
+
+
+class LogVarianceObjective(Objective[PathBatch]):
+    """The variance of the log weights."""
+
+    def __init__(self, proposal: Proposal) -> None:
+        super().__init__()
+        # Scores of large models need double precision, even if their factors are single.
+        self.scorer = proposal.model.to(dtype=torch.float64)
+
+    def prepare(
+        self, proposal: Proposal, paths: Paths, generator: torch.Generator | None
+    ) -> PathBatch:
+        """Compute what the states fix."""
+        with torch.no_grad():
+            log_score = paths.beta * self.scorer.log_score(paths.columns.T)
+        return prepare_paths(proposal, paths.columns, log_score, paths.known, paths.beta)
+
+    def losses(self, proposal: Proposal, batch: PathBatch) -> Float[Tensor, "batch"]:
+        """Squared distance of each log weight from the mean of the batch."""
+        return log_variance_losses(proposal, batch)

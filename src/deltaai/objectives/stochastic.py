@@ -19,6 +19,7 @@ a full evaluation. The gradient pays with variance that grows with the number of
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -29,7 +30,8 @@ from torch.nn.functional import pad
 from deltaai.conditionals.layout import Layout
 from deltaai.conditionals.proposal import Proposal, log_conditionals_of, log_softmax_at
 from deltaai.errors import StateError
-from deltaai.objectives.delta import DeltaBatch
+from deltaai.objectives.base import Paths
+from deltaai.objectives.delta import DeltaBatch, DeltaObjective
 
 
 def two_term_loss(
@@ -109,6 +111,35 @@ def stochastic_delta_losses(
         blocked = -draws.child_ratios(proposal, base, slots[1], count > 1)
     each = count.repeat_interleave(samples_per_draw, dim=1)
     return two_term_loss(batch.log_ratio - own, blocked, graded, each)
+
+
+class StochasticDeltaObjective(DeltaObjective):
+    """The local objective at full samples, from two children of each variable."""
+
+    _generator: torch.Generator | None = None
+
+    def prepare(
+        self, proposal: Proposal, paths: Paths, generator: torch.Generator | None
+    ) -> DeltaBatch:
+        """Draw alternatives; children are drawn anew for every update."""
+        self._generator = generator
+        return super().prepare(proposal, paths, generator)
+
+    def prepare_again(
+        self,
+        proposal: Proposal,
+        paths: Paths,
+        drawn: Mapping[str, Tensor],
+        generator: torch.Generator | None,
+    ) -> DeltaBatch:
+        """Prepare with the alternatives of a checkpoint."""
+        self._generator = generator
+        return super().prepare_again(proposal, paths, drawn, generator)
+
+    def losses(self, proposal: Proposal, batch: DeltaBatch) -> Float[Tensor, "batch"]:
+        """Losses whose expected gradient is that of the mean squared residual."""
+        num_free = max(int((proposal.model.num_states > 1).sum()), 1)
+        return 2 * stochastic_delta_losses(proposal, batch, self._generator).sum(0) / num_free
 
 
 @dataclass(frozen=True, eq=False)

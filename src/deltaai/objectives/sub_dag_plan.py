@@ -18,7 +18,7 @@ from torch import Tensor
 
 from deltaai.conditionals.proposal import Proposal
 from deltaai.errors import GraphError
-from deltaai.graphs import ChordalGraph, random_sub_order
+from deltaai.graphs import ChordalGraph, Dag, random_sub_order
 from deltaai.models.incidence import Incidence
 
 
@@ -61,7 +61,7 @@ class SubDagPlan:
 
     Parameters
     ----------
-    variables : the variable of each cell.
+    variables, sub_dags : the variable and the sub-DAG of each cell.
     centres : the cell of u in each sub-DAG.
     steps : parts to sample, step by step.
     own, children : parts of the centres and of their children.
@@ -69,6 +69,7 @@ class SubDagPlan:
     """
 
     variables: Int[Tensor, "cell"]
+    sub_dags: Int[Tensor, "cell"]
     centres: Int[Tensor, "u"]
     steps: tuple[tuple[Part, ...], ...]
     own: tuple[Part, ...]
@@ -106,6 +107,24 @@ class SubDagPlanner:
     def draw(self, variables: Sequence[int], rng: np.random.Generator) -> SubDagPlan:
         """Orient the closed neighbourhood of each of the variables, which may repeat."""
         orders = [random_sub_order(self.chordal, variable, rng) for variable in variables]
+        return self._plan(orders, variables)
+
+    def under(self, pairs: Sequence[tuple[Dag, int]]) -> SubDagPlan:
+        """Take the closed neighbourhood of each variable as a DAG of the whole graph orients it.
+
+        For residuals of some variables of full samples: what else is in the samples is not
+        touched.
+        """
+        ranks: dict[Dag, dict[int, int]] = {}
+        orders = []
+        for dag, variable in pairs:
+            if dag not in ranks:
+                ranks[dag] = {v: place for place, v in enumerate(dag.order)}
+            closed = (variable, *self.chordal.neighbours(variable))
+            orders.append(sorted(closed, key=ranks[dag].__getitem__))
+        return self._plan(orders, [variable for _, variable in pairs])
+
+    def _plan(self, orders: Sequence[Sequence[int]], variables: Sequence[int]) -> SubDagPlan:
         cells = _Cells.of(orders, self.proposal.layout.num_variables)
         sub_dags = torch.arange(len(orders))
         centres = cells.find(sub_dags, torch.tensor(variables, dtype=torch.long))
@@ -122,6 +141,7 @@ class SubDagPlanner:
         is_child = everything > centres[cells.sub_dags]  # all others are joined to the centre
         return SubDagPlan(
             cells.variables,
+            cells.sub_dags,
             centres,
             tuple(
                 tuple(self._parts(cells, (depth == step).nonzero().squeeze(1), inside))

@@ -20,9 +20,24 @@ from deltaai.errors import ConfigError, did_you_mean
 
 Schedule = Literal["cosine", "step", "constant"]
 Alternatives = Literal["one", "all"]
-Policy = Literal["on-policy", "tempered", "uniform-mixture", "tempered-mixture", "uniform"]
+ObjectiveName = Literal[
+    "delta",
+    "sampled",
+    "stochastic",
+    "sub-dags",
+    "log-variance",
+    "tb",
+    "db",
+    "subtb",
+    "fl-db",
+    "fl-subtb",
+]
+PartialEnergyName = Literal["completed", "zero-filled"]
+Policy = Literal[
+    "on-policy", "tempered", "annealed", "uniform-mixture", "tempered-mixture", "uniform"
+]
 
-_TEMPERED: tuple[Policy, ...] = ("tempered", "tempered-mixture")
+_TEMPERED: tuple[Policy, ...] = ("tempered", "annealed", "tempered-mixture")
 _MIXTURES: tuple[Policy, ...] = ("uniform-mixture", "tempered-mixture")
 
 
@@ -32,6 +47,17 @@ class TrainingConfig:
 
     Parameters
     ----------
+    objective : what is minimised. Local ones: ``"delta"``, all variables of full samples;
+        ``"sampled"``, ``sampled_variables`` of them; ``"stochastic"``, two children of each;
+        ``"sub-dags"``, neighbourhoods alone, never a full sample (many orders only). Global ones:
+        ``"log-variance"``, trajectory balance ``"tb"``, detailed balance ``"db"``, sub-trajectory
+        balance ``"subtb"``, and the forward-looking ``"fl-db"`` and ``"fl-subtb"``.
+    sampled_variables : variables of each order that ``"sampled"`` takes at a time.
+    decay : λ of sub-trajectory balance.
+    partial_energy : reward of a partial sample for the forward-looking objectives: of its
+        ``"completed"`` factors, or of all with missing variables ``"zero-filled"``.
+    partition_rate : learning rate of log Z, where an objective learns it.
+    log_partition : what log Z is learned from.
     steps : number of updates; 0 leaves q as it was initialised.
     polish_steps : further updates, with the variance of the log weights over full samples as the
         loss, if the effective sample size is still low by then; q from before is kept if better.
@@ -49,7 +75,8 @@ class TrainingConfig:
     alternatives : with more than two states, compare each state with ``"one"`` other value of every
         variable, drawn at random, or with ``"all"``.
     policy : what draws the training states. ``"on-policy"`` is q itself, ``"tempered"`` is q with
-        logits divided by ``temperature``, ``"uniform"`` ignores q. The mixtures take the uniform,
+        logits divided by ``temperature``, ``"annealed"`` lets that fall to 1 over the
+        ``anneal_steps``, ``"uniform"`` ignores q. The mixtures take the uniform,
         or the tempered, choice with probability ``exploration`` and q's own otherwise.
     temperature : for the tempered policies; above 1 explores.
     exploration : share ε of the mixture policies that is not on-policy.
@@ -70,6 +97,12 @@ class TrainingConfig:
         If a setting has the wrong type, is out of range, or contradicts another.
     """
 
+    objective: ObjectiveName = "delta"
+    sampled_variables: int = 8
+    decay: float | int = 0.9
+    partial_energy: PartialEnergyName = "zero-filled"
+    partition_rate: float | int = 0.1
+    log_partition: float | int = 0.0
     steps: int = 1000
     polish_steps: int = 0
     polish_rate: float | int = 3e-3
@@ -97,7 +130,13 @@ class TrainingConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "resample_every", "redraw_orders_every", "evaluation_samples"):
+        for name in (
+            "sampled_variables",
+            "batch_size",
+            "resample_every",
+            "redraw_orders_every",
+            "evaluation_samples",
+        ):
             self._check_whole(name, 1)
         for name in (
             "steps",
@@ -109,7 +148,7 @@ class TrainingConfig:
         ):
             self._check_whole(name, 0)
         self._check_whole("seed", 0, 2**63 - 1)  # what both torch and numpy take
-        for name in ("learning_rate", "polish_rate", "temperature"):
+        for name in ("learning_rate", "polish_rate", "partition_rate", "decay", "temperature"):
             self._check_number(name)
         for name in ("gradient_clip", "time_limit", "target_kl"):
             if getattr(self, name) is not None:
@@ -120,6 +159,13 @@ class TrainingConfig:
         if self.target_ess is not None:
             self._check_number("target_ess", highest=1)
         self._check_number("exploration", highest=1, is_zero_allowed=True)
+        if not _is_finite(self.log_partition):
+            raise ConfigError(
+                f"log_partition is {self.log_partition!r}; it must be a finite number"
+            )
+        object.__setattr__(self, "log_partition", float(self.log_partition))
+        self._check_choice("objective", get_args(ObjectiveName))
+        self._check_choice("partial_energy", get_args(PartialEnergyName))
         self._check_choice("schedule", get_args(Schedule))
         self._check_choice("policy", get_args(Policy))
         self._check_choice("alternatives", get_args(Alternatives))
@@ -211,6 +257,10 @@ class TrainingConfig:
             raise ConfigError(
                 f"exploration is {self.exploration} but policy {self.policy!r} does not use it; "
                 f"choose {' or '.join(_MIXTURES)}"
+            )
+        if self.policy == "annealed" and self.anneal_steps == 0:
+            raise ConfigError(
+                "policy is 'annealed' but anneal_steps is 0: set it, or choose 'tempered'"
             )
         for name in ("target_ess", "target_kl"):
             if getattr(self, name) is not None and self.evaluate_every == 0:

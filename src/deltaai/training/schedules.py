@@ -57,3 +57,17 @@ def inverse_temperature_at(config: TrainingConfig, step: int) -> float:
         return 1.0  # exactly: rounding must not leave the target a little off
     progress = step / config.anneal_steps
     return config.anneal_start + (1.0 - config.anneal_start) * progress
+
+
+def temperature_at(config: TrainingConfig, step: int) -> float:
+    """Temperature of the policy at a step: it stays, or falls to 1 while the target is annealed.
+
+    >>> config = TrainingConfig(policy="annealed", temperature=10, anneal_steps=10)
+    >>> [round(temperature_at(config, step), 6) for step in (0, 5, 10, 500)]
+    [10.0, 5.5, 1.0, 1.0]
+    """
+    if config.policy != "annealed":
+        return config.temperature
+    if step >= config.anneal_steps:
+        return 1.0
+    return 1.0 + (config.temperature - 1.0) * (1.0 - step / config.anneal_steps)

@@ -1,0 +1,71 @@
+"""Flows of partial samples: the network beside q that detailed balance needs.
+
+    log F(x_1..x_i) = network(masked x)          (plus log R~ of the partial sample, see below)
+
+The input is the encoded sample with zeros for all that is not set yet. The network is a head on
+the body of the masked autoencoder if q is one, as in the paper, and has a body of its own
+otherwise. Where all of a sample is set its flow is the reward, and where nothing is, log Z, so the
+network is asked only for what lies between.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from deltaai.conditionals.base import Conditionals
+from deltaai.conditionals.dense import DenseLayers
+from deltaai.conditionals.mae import MaskedAutoencoder
+
+# Rows that the network sees at once.
+_ROWS_AT_ONCE = 16384
+
+
+class FlowNetwork(nn.Module):
+    """Log flow of every partial sample along given orders.
+
+    Parameters
+    ----------
+    conditionals : those of q, whose body is shared if it has one.
+    hidden, depth : of the body otherwise.
+    generator : randomness of the initial weights.
+    """
+
+    def __init__(
+        self,
+        conditionals: Conditionals,
+        hidden: int = 128,
+        depth: int = 3,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.encoding = conditionals.layout.encoding
+        self.is_shared = isinstance(conditionals, MaskedAutoencoder)
+        body = (
+            conditionals.body
+            if isinstance(conditionals, MaskedAutoencoder)
+            else DenseLayers(self.encoding.num_rows, hidden, depth, generator)
+        )
+        self._body = [body]  # in a list, so that a shared one is not registered twice
+        if not self.is_shared:
+            self.body = body
+        # Zero: flows begin at the reward so far, or at one.
+        self.head = nn.Linear(body.num_outputs, 1)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(
+        self, features: Float[Tensor, "feature_row batch"], ranks: Int[Tensor, "var batch"]
+    ) -> Float[Tensor, "inner_step batch"]:
+        """Log flow after 1, 2, ..., n-1 variables are set."""
+        num_variables, batch = ranks.shape
+        values = features[: self.encoding.num_rows].T
+        row_ranks = ranks[self.encoding.owners].T
+        steps = torch.arange(1, num_variables, device=ranks.device)
+        parts = []
+        for some in torch.split(steps, max(_ROWS_AT_ONCE // max(batch, 1), 1)):
+            is_set = row_ranks[None] < some[:, None, None]
+            inputs = (values[None] * is_set).flatten(0, 1)
+            parts.append(self.head(self._body[0](inputs)).view(len(some), batch))
+        return torch.cat([features.new_zeros(0, batch), *parts])
