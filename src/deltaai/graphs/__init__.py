@@ -5,6 +5,7 @@ from deltaai.graphs.chordal import (
     chordal_completion,
     is_perfect_order,
 )
+from deltaai.graphs.colouring import greedy_colouring
 from deltaai.graphs.dag import Dag, moral_graph, random_dag
 from deltaai.graphs.elimination import Elimination, best_elimination, eliminate
 from deltaai.graphs.junction_tree import JunctionTree, junction_tree
@@ -27,6 +28,7 @@ __all__ = [
     "best_elimination",
     "chordal_completion",
     "eliminate",
+    "greedy_colouring",
     "is_perfect_order",
     "junction_tree",
     "maximum_cardinality_order",

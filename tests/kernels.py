@@ -1,0 +1,14 @@
+"""Every MCMC kernel of the library, by name: a function from a model to the kernel."""
+
+from deltaai.sampling.gibbs import GibbsKernel
+from deltaai.sampling.gradient_moves import GibbsWithGradientsKernel
+from deltaai.sampling.tempering import ParallelTemperingKernel
+
+KERNELS = {
+    "gibbs": GibbsKernel,
+    "gibbs, random scan": lambda model: GibbsKernel(model, "random"),
+    "gibbs, no tables": lambda model: GibbsKernel(model, largest_blanket=0),
+    "informed": GibbsWithGradientsKernel,
+    "gradients": lambda model: GibbsWithGradientsKernel(model, is_exact=False),
+    "tempering": lambda model: ParallelTemperingKernel(model, (1.0, 0.5, 0.1)),
+}
