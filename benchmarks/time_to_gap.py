@@ -16,9 +16,8 @@ import time
 import torch
 
 import deltaai as dai
-from deltaai.graphs import ChordalGraph, eliminate, min_fill_order
 from deltaai.inference import sampler as sampler_module
-from deltaai.inference.defaults import suitable_config, suitable_hidden
+from deltaai.inference.defaults import suitable_config, suitable_graph, suitable_hidden
 from deltaai.sampling.orders import Orders
 from deltaai.training.loop import Trainer
 from deltaai.training.tasks import task_of
@@ -35,9 +34,7 @@ def ours(kind, seed):
     x = exact.sample(4000, torch.Generator().manual_seed(0))
     best = -float(exact.log_prob(x).mean())
     start = time.perf_counter()
-    graph = model.markov_graph()
-    chordal = ChordalGraph.from_elimination(eliminate(graph, min_fill_order(graph)))
-    orders = Orders.of(chordal, kind)
+    orders = Orders.of(suitable_graph(model), kind)
     hidden = suitable_hidden(model, "local")
     proposal = sampler_module.build_proposal(model, orders, hidden, seed=seed)
     config = suitable_config(

@@ -1,7 +1,8 @@
 """The command ``deltaai``: parse, call, show. No inference happens here.
 
-Exit codes: 0 for an answer, 2 for input that cannot be used (files, options, evidence), 3 for a
-question that does not fit the memory limit, 130 after Ctrl-C (a training run can then be resumed).
+Exit codes: 0 for an answer, 1 for an experiment of which a part failed, 2 for input that cannot be
+used (files, options, evidence), 3 for a question that does not fit the memory limit, 130 after
+Ctrl-C (a training run or an experiment can then be resumed).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import deltaai
 from deltaai.cli import show
 from deltaai.cli.demo import run_demo
 from deltaai.cli.parsing import parse_bytes, parse_evidence, parse_names
+from deltaai.cli.reproduce import list_experiments, run_reproduce
 from deltaai.cli.training import run_fit, run_sample
 from deltaai.errors import DeltaAIError, MemoryLimitError
 from deltaai.exact import ExactInference
@@ -199,6 +201,14 @@ def fit(
     orders: Annotated[
         str, typer.Option(metavar="one|many", help="Train one order, or any order.")
     ] = "one",
+    objective: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="What to minimise: delta, sampled, stochastic, sub-dags, log-variance, tb, db, "
+            "subtb, fl-db or fl-subtb.",
+        ),
+    ] = "delta",
     steps: Annotated[int | None, typer.Option(help="Updates (from the model).")] = None,
     time_limit: Annotated[float | None, typer.Option(help="Seconds to train at most.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
@@ -225,7 +235,11 @@ def fit(
         is_json=json,
         settings={
             name: value
-            for name, value in (("steps", steps), ("time_limit", time_limit))
+            for name, value in (
+                ("objective", None if objective == "delta" else objective),
+                ("steps", steps),
+                ("time_limit", time_limit),
+            )
             if value is not None
         },
     )
@@ -243,6 +257,49 @@ def sample(
 ) -> None:
     """Draw samples from a trained sampler."""
     run_sample(file, number, seed=seed, output=output, is_csv=csv)
+
+
+@app.command()
+def reproduce(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="An experiment; see --list.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for the results.")
+    ] = None,
+    scale: Annotated[
+        str, typer.Option(metavar="smoke|small|paper", help="How large: seconds, minutes, hours.")
+    ] = "small",
+    seeds: Annotated[int, typer.Option(help="Random seeds for each method.")] = 3,
+    jobs: Annotated[int, typer.Option(help="Parts that run side by side.")] = 2,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Keep what the folder holds, run what is missing.")
+    ] = False,
+    only_methods: Annotated[
+        str | None, typer.Option(metavar="KEYS", help="Run these methods, separated by commas.")
+    ] = None,
+    only_models: Annotated[
+        str | None, typer.Option(metavar="KEYS", help="Run these models, separated by commas.")
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
+) -> None:
+    """Run an experiment of the paper and write its table, picture and summary.
+
+    Example: deltaai reproduce synthetic-gfn --scale smoke --seeds 2 --out results
+    """
+    if list_:
+        list_experiments()
+        return
+    run_reproduce(
+        name,
+        out,
+        scale=scale,
+        num_seeds=seeds,
+        jobs=jobs,
+        resume=resume,
+        only_methods=only_methods,
+        only_models=only_models,
+    )
 
 
 @app.command()

@@ -13,6 +13,7 @@ from typing import Any, get_args
 import torch
 
 from deltaai.conditionals import Layout
+from deltaai.graphs import ChordalGraph, eliminate, min_fill_order
 from deltaai.models import FactorGraph
 from deltaai.objectives.learned_flow import BalanceName
 from deltaai.training.config import TrainingConfig
@@ -31,6 +32,12 @@ def peakedness(model: FactorGraph) -> float:
     ratios = model.log_ratios(x).abs()
     num_changes = int(model.state_offsets[-1]) - model.num_variables
     return float(ratios.sum() / max(64 * num_changes, 1))
+
+
+def suitable_graph(model: FactorGraph) -> ChordalGraph:
+    """Chordal completion by min-fill: not always the narrowest, but its DAGs have few levels."""
+    graph = model.markov_graph()
+    return ChordalGraph.from_elimination(eliminate(graph, min_fill_order(graph)))
 
 
 def suitable_hidden(model: FactorGraph, family: str) -> int:

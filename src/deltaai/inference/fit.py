@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from deltaai.errors import ModelError, StateError
-from deltaai.graphs import ChordalGraph, eliminate, min_fill_order
-from deltaai.inference.defaults import suitable_config, suitable_hidden
+from deltaai.inference.defaults import suitable_config, suitable_graph, suitable_hidden
 from deltaai.inference.sampler import Sampler, build_proposal
 from deltaai.models import FactorGraph, States
 from deltaai.sampling.orders import Orders, OrdersKind
@@ -65,9 +64,7 @@ def fit(
     """
     if model.num_variables == 0:
         raise ModelError("the model has no variables, so there is nothing to train")
-    graph = model.markov_graph()
-    chordal = ChordalGraph.from_elimination(eliminate(graph, min_fill_order(graph)))
-    sources = Orders.of(chordal, orders)
+    sources = Orders.of(suitable_graph(model), orders)
     width = hidden or suitable_hidden(model, family)
     proposal = build_proposal(
         model, sources, width, family=family, is_informed=is_informed, seed=seed

@@ -1,0 +1,153 @@
+"""``deltaai reproduce``: a figure of the paper from one command, with progress and a summary."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+from rich.markdown import Markdown
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from deltaai.cli import show
+from deltaai.errors import ConfigError
+from deltaai.experiments.registry import experiment_names, find_experiment
+from deltaai.experiments.reproduce import Reproduction
+from deltaai.experiments.reproduce import reproduce as run
+from deltaai.experiments.runner import Standing
+
+EXIT_PART_FAILED = 1
+
+
+def list_experiments() -> None:
+    """Print every experiment with one line about it."""
+    rows = [(name, find_experiment(name).description) for name in experiment_names()]
+    show.figures("Experiments", rows)
+
+
+def run_reproduce(
+    name: str | None,
+    out: Path | None,
+    *,
+    scale: str,
+    num_seeds: int,
+    jobs: int,
+    resume: bool,
+    only_methods: str | None,
+    only_models: str | None,
+) -> None:
+    """Run an experiment, show its summary, and say what was written."""
+    if name is None:
+        raise ConfigError(f"name an experiment: {', '.join(experiment_names())}")
+    experiment = find_experiment(name)
+    if out is None:
+        raise ConfigError("say where the results go: --out DIR")
+    words = ["deltaai", "reproduce", experiment.name, "--scale", scale, "--seeds", str(num_seeds)]
+    words += ["--jobs", str(jobs)]
+    for option, keys in (("--only-methods", only_methods), ("--only-models", only_models)):
+        words += [option, keys] if keys is not None else []
+    try:
+        with _parts_bar() as watch:
+            done = run(
+                experiment,
+                out,
+                scale=scale,
+                num_seeds=num_seeds,
+                jobs=jobs,
+                resume=resume,
+                only_methods=_keys(only_methods),
+                only_models=_keys(only_models),
+                # The folder's name only: where it stands is no business of the reader.
+                command=shlex.join([*words, "--out", out.resolve().name]),
+                watch=watch,
+            )
+    except KeyboardInterrupt:
+        again = shlex.join([*words, "--out", str(out), "--resume"])
+        show.err.print(
+            f"stopped; finished parts are kept, continue with: {again}",
+            markup=False,
+            soft_wrap=True,
+        )
+        raise
+    _show(done)
+    if done.failures:
+        raise typer.Exit(EXIT_PART_FAILED)
+
+
+def _show(done: Reproduction) -> None:
+    text = next(path for path in done.files if path.suffix == ".md").read_text(encoding="utf-8")
+    if show.out.is_terminal:
+        show.out.print(Markdown(text))
+    else:
+        sys.stdout.write(text)
+    show.out.print(f"\n{show.plural(done.num_run, 'part')} run, {done.num_kept} already there")
+    for path in done.files:
+        show.out.print(f"wrote {path}", markup=False, soft_wrap=True)
+    for remark in done.remarks:
+        show.err.print(f"note: {remark}", markup=False, soft_wrap=True)
+    if done.failures:
+        show.err.print(
+            f"{show.plural(len(done.failures), 'part')} failed (traces in parts/*.error.txt); "
+            "run the same command with --resume to try again",
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+@contextmanager
+def _parts_bar() -> Iterator[Callable[[Standing], None]]:
+    """A bar on the error stream; in a pipe or a log, one plain line for each part that ended."""
+    if not show.err.is_terminal:
+        yield _tell_ended
+        return
+    columns = (
+        TextColumn("parts"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
+        TextColumn("[dim]{task.fields[running]}"),
+    )
+    with Progress(*columns, console=show.err, transient=True) as bars:
+        task = bars.add_task("parts", total=None, left="", running="")
+
+        def watch(standing: Standing) -> None:
+            left = standing.seconds_left
+            bars.update(
+                task,
+                completed=standing.num_done,
+                total=standing.num_parts,
+                left="" if left is None else f"about {_duration(left)} left",
+                running=escape(", ".join(part.name for part in standing.running)),
+            )
+            if standing.ended is not None and standing.ended.error:
+                _tell_ended(standing)
+
+        yield watch
+
+
+def _tell_ended(standing: Standing) -> None:
+    ended = standing.ended
+    if ended is not None:
+        result = f"failed: {ended.error}" if ended.error else f"{ended.seconds:.1f} s"
+        line = f"[{standing.num_done}/{standing.num_parts}] {ended.part.name} {result}"
+        show.err.print(line, markup=False, soft_wrap=True)
+
+
+def _duration(seconds: float) -> str:
+    """Write a rough time.
+
+    >>> _duration(40.2), _duration(400.0), _duration(40000.0)
+    ('40 s', '7 min', '11 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"
+
+
+def _keys(text: str | None) -> list[str] | None:
+    return None if text is None else [key.strip() for key in text.split(",") if key.strip()]
