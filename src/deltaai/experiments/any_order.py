@@ -28,9 +28,9 @@ METHODS = {
     "tb": "TB, structured",
     **UNSTRUCTURED,
 }
-MODELS = {**synthetic_gfn.MODELS, "smoke": ("ladder-6",)}
+MODELS = {**synthetic_gfn.MODELS, "smoke": ("ladder-6",), "small": ("lattice-64",)}
 # Seconds for an unstructured sampler; the structured ones as in the other figure, or as many.
-TIME_LIMITS = {"smoke": 1.0, "small": 70.0, "paper": 86400.0}
+TIME_LIMITS = {"smoke": 1.0, "small": 75.0, "paper": 86400.0}
 NUM_STATES = {"smoke": 32, "small": 250, "paper": 1000}
 NUM_PATHS = {"smoke": 4, "small": 8, "paper": 20}
 

@@ -1,7 +1,8 @@
 """A training run as a curve: rows over the run's own time, without what measuring took.
 
 Measurements are spread evenly over the logarithm of time, since all methods are compared over
-orders of magnitude. The clock is wall-clock, and stands still while something is measured.
+orders of magnitude. The clock is wall-clock, and stands still while something is measured; CPU
+seconds go into the table beside it, for they tell how much of the time neighbours took.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ class StopWatch:
     def __init__(self, time_limit: float | int) -> None:
         self.time_limit = time_limit
         self.due = _FIRST_SECONDS
-        self._held = 0.0
-        self._start = time.perf_counter()
+        self._held = self._held_cpu = 0.0
+        self._start, self._start_cpu = time.perf_counter(), time.process_time()
 
     @property
     def seconds(self) -> float:
@@ -43,11 +44,13 @@ class StopWatch:
     def measured(self, step: int, measure: Measure) -> list[Row]:
         """Hold the clock, measure, and set the time of the next measurement."""
         # Before the first step no time has passed, whatever the set-up took.
-        seconds, begin = self.seconds if step else 0.0, time.perf_counter()
-        rows = [Row(step, seconds, metric, value) for metric, value in measure().items()]
+        seconds = self.seconds if step else 0.0
+        begin, begin_cpu = time.perf_counter(), time.process_time()
+        found = measure() | {"cpu_seconds": begin_cpu - self._start_cpu - self._held_cpu}
         self.due = max(self.due, seconds * _RATIO)
         self._held += time.perf_counter() - begin
-        return rows
+        self._held_cpu += time.process_time() - begin_cpu
+        return [Row(step, seconds, metric, value) for metric, value in found.items()]
 
 
 class _TimeIsOver(Exception):

@@ -42,7 +42,7 @@ MODELS = {
 }
 TIME_LIMITS = {
     "smoke": {"delta": 1.0, "delta-paper": 1.0, "gibbs": 0.5, "gwg": 0.5, "tempering": 0.5},
-    "small": {"delta": 90.0, "delta-paper": 150.0, "gibbs": 40.0, "gwg": 40.0, "tempering": 40.0},
+    "small": {"delta": 90.0, "delta-paper": 120.0, "gibbs": 30.0, "gwg": 30.0, "tempering": 30.0},
     "paper": {
         "delta": 3600.0,
         "delta-paper": 86400.0,
