@@ -54,6 +54,9 @@ class Conditionals(nn.Module, ABC):
         bucket: int,
         members: Int[Tensor, "pair"],
         inputs: Float[Tensor, "pair input feature batch"],
-        known: Float[Tensor, "pair input"] | None = None,
+        known: Float[Tensor, "pair input"] | Float[Tensor, "pair input batch"] | None = None,
     ) -> Float[Tensor, "pair logit batch"]:
-        """Correction of some members of a bucket at given encoded inputs."""
+        """Correction of some members of a bucket at given encoded inputs.
+
+        ``known`` may differ between columns where a family offers it (evidence).
+        """

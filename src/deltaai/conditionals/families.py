@@ -33,6 +33,8 @@ def build_conditionals(
     hidden : units of each hidden layer; tables have none.
     takes_masks : whether they are asked with varying sets of known inputs.
     """
+    if layout.has_context and family != "local":
+        raise ConfigError(f"family {family!r} sees no evidence: choose 'local' for any evidence")
     match family:
         case "local":
             return LocalConditionals(layout, hidden, takes_masks=takes_masks, generator=generator)

@@ -95,6 +95,9 @@ class FactorTerms:
                 if known is not None:
                     change = change * known[term.slots].prod(1)[:, None]
                 first = self.layout.first_flip_of[term.slots[:, number]]
+                if bool((first < 0).any()):  # context is not changed
+                    is_flipped = (first >= 0).nonzero().squeeze(1)
+                    first, change = first[is_flipped], change[is_flipped]
                 at = first[:, None] + torch.arange(change.shape[1], device=first.device)
                 flips = flips.index_add(0, at.reshape(-1), change.flatten(0, 1))
         return flips

@@ -1,14 +1,16 @@
 """Which variables a conditional may see, arranged for batched evaluation.
 
 Every variable v has *inputs*: the variables its conditional may be given (its parents under one
-order, its neighbours in the chordal graph under many). Variables whose numbers of states and
-inputs are alike share a bucket, in which inputs are padded to the bucket's largest number, never
-to the model's. Three kinds of rows follow the order of buckets:
+order, its neighbours in the chordal graph under many). There may be further ones, its *context*,
+which are known only where they are observed and are never changed (evidence among its
+descendants). Variables whose numbers of states, inputs and context are alike share a bucket, in
+which inputs are padded to the bucket's largest number, never to the model's; context follows the
+other inputs. Three kinds of rows follow the order of buckets:
 
 - a *row* for each (variable, state but the first): its logit relative to the first state;
 - a *slot* for each (variable, input);
 - a *flip row* for each (variable, input, state but the first): the same logit when that input has
-  been changed.
+  been changed; there is none for context.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ class Bucket:
     Parameters
     ----------
     variables : the variables.
-    inputs : their inputs; padding is the number of variables of the model.
+    inputs : their inputs, context last; padding is the number of variables of the model.
+    num_flipped : how many of these come before the context.
     num_states : number of states of each of the variables.
     num_features : features of an input, the most of any input here.
     feature_rows : feature rows of each input; padding is the row of zeros.
@@ -44,6 +47,7 @@ class Bucket:
 
     variables: Int[Tensor, "variable"]
     inputs: Int[Tensor, "variable input"]
+    num_flipped: int
     num_states: int
     num_features: int
     feature_rows: Int[Tensor, "variable input feature"]
@@ -79,7 +83,7 @@ class Bucket:
     @property
     def flips(self) -> slice:
         """Its flip rows."""
-        count = self.size * self.num_inputs * self.num_logits
+        count = self.size * self.num_flipped * self.num_logits
         return slice(self.first_flip, self.first_flip + count)
 
 
@@ -89,25 +93,44 @@ class Layout:
 
     num_states: tuple[int, ...]
     inputs: tuple[tuple[int, ...], ...]
+    context: tuple[tuple[int, ...], ...]
     encoding: Encoding
     buckets: tuple[Bucket, ...]
 
     @classmethod
-    def build(cls, num_states: Sequence[int], inputs: Sequence[Sequence[int]]) -> Layout:
-        """Arrange variables with given numbers of states and given inputs."""
+    def build(
+        cls,
+        num_states: Sequence[int],
+        inputs: Sequence[Sequence[int]],
+        context: Sequence[Sequence[int]] | None = None,
+    ) -> Layout:
+        """Arrange variables with given numbers of states, inputs and perhaps context."""
         encoding = Encoding.of(num_states)
-        members: dict[tuple[int, int, int], list[int]] = {}
-        for variable, seen in enumerate(inputs):
-            features = max((encoding.num_features[u] for u in seen), default=1)
-            step = next((s for s in _STEPS if len(seen) <= s), len(seen))
-            members.setdefault((num_states[variable], features, step), []).append(variable)
+        further = [()] * len(num_states) if context is None else context
+        members: dict[tuple[int, int, int, int], list[int]] = {}
+        for variable, (seen, observed) in enumerate(zip(inputs, further, strict=True)):
+            features = max((encoding.num_features[u] for u in (*seen, *observed)), default=1)
+            key = (num_states[variable], features, _step(len(seen)), _step(len(observed), 8))
+            members.setdefault(key, []).append(variable)
         buckets: list[Bucket] = []
         row = slot = flip = 0
-        for (states, features, _), variables in sorted(members.items()):
-            bucket = _bucket(variables, inputs, encoding, states, features, (row, slot, flip))
+        for (states, features, *_), variables in sorted(members.items()):
+            firsts = (row, slot, flip)
+            bucket = _bucket(variables, inputs, further, encoding, states, features, firsts)
             buckets.append(bucket)
             row, slot, flip = bucket.rows.stop, bucket.slots.stop, bucket.flips.stop
-        return cls(tuple(num_states), tuple(map(tuple, inputs)), encoding, tuple(buckets))
+        return cls(
+            tuple(num_states),
+            tuple(map(tuple, inputs)),
+            tuple(map(tuple, further)),
+            encoding,
+            tuple(buckets),
+        )
+
+    @property
+    def has_context(self) -> bool:
+        """Whether any variable has context."""
+        return any(self.context)
 
     @property
     def num_variables(self) -> int:
@@ -162,11 +185,14 @@ class Layout:
 
     @cached_property
     def first_flip_of(self) -> Int[Tensor, "slot"]:
-        """First flip row of each slot."""
-        parts = [
-            b.first_flip + torch.arange(b.size * b.num_inputs) * b.num_logits for b in self.buckets
-        ]
-        return torch.cat([torch.zeros(0, dtype=torch.long), *parts])
+        """First flip row of each slot; -1 for context."""
+        parts = [torch.zeros(0, dtype=torch.long)]
+        for bucket in self.buckets:
+            first = torch.full((bucket.size, bucket.num_inputs), -1)
+            flips = torch.arange(bucket.size * bucket.num_flipped) * bucket.num_logits
+            first[:, : bucket.num_flipped] = (bucket.first_flip + flips).view(bucket.size, -1)
+            parts.append(first.reshape(-1))
+        return torch.cat(parts)
 
     @cached_property
     def _slot_keys(self) -> tuple[np.ndarray, np.ndarray]:
@@ -185,19 +211,29 @@ class Layout:
         return np.where(key[found] == wanted, found, -1)
 
 
+def _step(number: int, finest: int = 1) -> int:
+    """Numbers that share a bucket are those with the same step."""
+    rounded = -(-number // finest) * finest
+    return next((step for step in _STEPS if rounded <= step), rounded)
+
+
 def _bucket(
     variables: Sequence[int],
     inputs: Sequence[Sequence[int]],
+    context: Sequence[Sequence[int]],
     encoding: Encoding,
     num_states: int,
     num_features: int,
     firsts: tuple[int, int, int],
 ) -> Bucket:
     num_variables = len(encoding.first_row)
-    width = max(len(inputs[v]) for v in variables)
+    num_flipped = max(len(inputs[v]) for v in variables)
+    width = num_flipped + max(len(context[v]) for v in variables)
     seen = np.full((len(variables), width), num_variables, dtype=np.int64)
     for place, variable in enumerate(variables):
         seen[place, : len(inputs[variable])] = inputs[variable]
+        last = num_flipped + len(context[variable])
+        seen[place, num_flipped:last] = context[variable]
     first = np.array([*encoding.first_row, encoding.zero_row])[seen]
     count = np.array([*encoding.num_features, 0])[seen]
     feature = np.arange(num_features)
@@ -205,6 +241,7 @@ def _bucket(
     return Bucket(
         torch.tensor(variables, dtype=torch.long),
         torch.from_numpy(seen),
+        num_flipped,
         num_states,
         num_features,
         torch.from_numpy(rows),

@@ -69,7 +69,8 @@ class LocalConditionals(Conditionals):
         change = flipped - features
         rows, flips = [], []
         for bucket, networks in zip(self.layout.buckets, self._networks, strict=True):
-            inputs, moves = gather_inputs(bucket, features), gather_inputs(bucket, change)
+            inputs = gather_inputs(bucket, features)
+            moves = gather_inputs(bucket, change, bucket.num_flipped)
             base, moved = networks.with_flips(inputs, moves, _mask_of(bucket, known))
             rows.append(base.flatten(0, 1))
             flips.append(moved.flatten(0, 2))
@@ -80,20 +81,23 @@ class LocalConditionals(Conditionals):
         bucket: int,
         members: Int[Tensor, "pair"],
         inputs: Float[Tensor, "pair input feature batch"],
-        known: Float[Tensor, "pair input"] | None = None,
+        known: Float[Tensor, "pair input"] | Float[Tensor, "pair input batch"] | None = None,
     ) -> Float[Tensor, "pair logit batch"]:
         """Correction of some members of a bucket at given encoded inputs."""
-        mask = None if known is None else known[:, :, None].expand(-1, -1, inputs.shape[3])
+        mask = known
+        if known is not None and known.ndim == 2:
+            mask = known[:, :, None].expand(-1, -1, inputs.shape[3])
         logits: Tensor = self._networks[bucket](inputs, mask, members)
         return logits
 
 
 def gather_inputs(
-    bucket: Bucket, features: Float[Tensor, "feature_row batch"]
+    bucket: Bucket, features: Float[Tensor, "feature_row batch"], number: int | None = None
 ) -> Float[Tensor, "variable input feature batch"]:
-    """Encoded inputs of every variable of a bucket."""
-    rows = features.index_select(0, bucket.feature_rows.reshape(-1))
-    return rows.view(*bucket.feature_rows.shape, features.shape[1])
+    """Encoded inputs of every variable of a bucket, or the first of them."""
+    wanted = bucket.feature_rows[:, :number]
+    rows = features.index_select(0, wanted.reshape(-1))
+    return rows.view(*wanted.shape, features.shape[1])
 
 
 def _mask_of(bucket: Bucket, known: Known) -> Tensor | None:
@@ -142,14 +146,15 @@ class _Networks(nn.Module):
     def with_flips(
         self, inputs: Tensor, moves: Tensor, mask: Tensor | None
     ) -> tuple[Float[Tensor, "variable logit batch"], Float[Tensor, "variable input logit batch"]]:
-        size, num_inputs, num_features, batch = inputs.shape
+        size, num_inputs, num_features, batch = moves.shape
         hidden, logits = self.first.shape[1], self.last.shape[1]
+        flipped = num_inputs * num_features  # context comes after these
         before, linear = self._first_layer(inputs, mask, None)
         base = torch.baddbmm(self.last_bias, self.last, before.tanh()) + linear
         if mask is not None:
-            moves = moves * mask[:, :, None]
-        first = self.first.view(size, hidden, num_inputs, num_features)
-        bypass = self.bypass.view(size, logits, num_inputs, num_features)
+            moves = moves * mask[:, :num_inputs, None]
+        first = self.first[..., :flipped].view(size, hidden, num_inputs, num_features)
+        bypass = self.bypass[..., :flipped].view(size, logits, num_inputs, num_features)
         if num_features == 1:
             change = first * moves.squeeze(2)[:, None]
             linear_change = bypass * moves.squeeze(2)[:, None]

@@ -94,7 +94,7 @@ class MaskedAutoencoder(Conditionals):
         bucket: int,
         members: Int[Tensor, "pair"],
         inputs: Float[Tensor, "pair input feature batch"],
-        known: Float[Tensor, "pair input"] | None = None,
+        known: Float[Tensor, "pair input"] | Float[Tensor, "pair input batch"] | None = None,
     ) -> Float[Tensor, "pair logit batch"]:
         """Correction of some members of a bucket at given encoded inputs."""
         where = self.layout.buckets[bucket]

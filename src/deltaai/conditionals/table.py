@@ -97,7 +97,7 @@ class TableConditionals(Conditionals):
         bucket: int,
         members: Int[Tensor, "pair"],
         inputs: Float[Tensor, "pair input feature batch"],
-        known: Float[Tensor, "pair input"] | None = None,
+        known: Float[Tensor, "pair input"] | Float[Tensor, "pair input batch"] | None = None,
     ) -> Float[Tensor, "pair logit batch"]:
         """Correction of some members of a bucket at given encoded inputs."""
         _refuse_masks(known)

@@ -76,6 +76,21 @@ class Dag:
         return _rows(parent[by_parent], child[by_parent], self.num_vertices)
 
     @cached_property
+    def descendants(self) -> tuple[tuple[int, ...], ...]:
+        """All variables that a directed path leads to from each variable, ascending.
+
+        Quadratic in the number of variables in the worst case; for models of up to thousands.
+        """
+        below = [0] * self.num_vertices  # sets as the bits of a whole number
+        for vertex in reversed(self.order):
+            for child in self.children[vertex]:
+                below[vertex] |= below[child] | 1 << child
+        return tuple(
+            tuple(place for place, bit in enumerate(reversed(f"{bits:b}")) if bit == "1")
+            for bits in below
+        )
+
+    @cached_property
     def levels(self) -> tuple[tuple[int, ...], ...]:
         """Variables in layers: each has all its parents in earlier layers, one in the last."""
         depth = [0] * self.num_vertices

@@ -10,7 +10,7 @@ search is perfect on chordal graphs. No rule is best on all others, so
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -96,21 +96,26 @@ def sweep_order(graph: UndirectedGraph) -> Order:
     return tuple(reverse_cuthill_mckee(matrix, symmetric_mode=True)[::-1].tolist())
 
 
-def maximum_cardinality_order(graph: UndirectedGraph) -> Order:
+def maximum_cardinality_order(graph: UndirectedGraph, preferred: Iterable[int] = ()) -> Order:
     """Order the vertices by maximum cardinality search, perfect if the graph is chordal.
 
-    The search numbers from the back: each time the vertex with the most numbered neighbours.
+    The search numbers from the back: each time the vertex with the most numbered neighbours, of
+    several such vertices a preferred one. Preferred vertices so come as late as the graph allows.
     """
     num_vertices = graph.num_vertices
     weight = [0] * num_vertices
     is_numbered = [False] * num_vertices
-    buckets: list[list[int]] = [list(range(num_vertices - 1, -1, -1))]
+    first = set(preferred)
+    everything = range(num_vertices - 1, -1, -1)
+    others = [vertex for vertex in everything if vertex not in first]
+    wanted = [vertex for vertex in everything if vertex in first]
+    buckets: list[tuple[list[int], list[int]]] = [(others, wanted)]  # by weight
     backwards: list[int] = []
     while buckets:
-        if not buckets[-1]:
+        if not any(buckets[-1]):
             buckets.pop()
             continue
-        vertex = buckets[-1].pop()
+        vertex = (buckets[-1][1] or buckets[-1][0]).pop()
         if is_numbered[vertex] or weight[vertex] != len(buckets) - 1:
             continue  # an entry from before the weight grew
         is_numbered[vertex] = True
@@ -119,8 +124,8 @@ def maximum_cardinality_order(graph: UndirectedGraph) -> Order:
             if not is_numbered[other]:
                 weight[other] += 1
                 while len(buckets) <= weight[other]:
-                    buckets.append([])
-                buckets[weight[other]].append(other)
+                    buckets.append(([], []))
+                buckets[weight[other]][other in first].append(other)
     return tuple(reversed(backwards))
 
 

@@ -5,17 +5,23 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from deltaai.errors import ModelError, StateError
+from deltaai.errors import ConfigError, ModelError, StateError
 from deltaai.inference.defaults import suitable_config, suitable_graph, suitable_hidden
 from deltaai.inference.sampler import Sampler, build_proposal
 from deltaai.models import FactorGraph, States
 from deltaai.sampling.orders import Orders, OrdersKind
 from deltaai.threads import limited_threads
+from deltaai.training.any_evidence import AnyEvidence
 from deltaai.training.loop import Progress, Trainer
 from deltaai.training.metrics import MetricsLog
+from deltaai.training.task import Task
 from deltaai.training.tasks import task_of
+
+MOST_CONTEXT = 128  # descendants whose evidence a conditional sees
+# The weights that training looks at are those without evidence, no reason to stop.
+ANY_EVIDENCE = {"steps": 800, "polish_steps": 0, "target_ess": None}
 
 
 def fit(
@@ -26,6 +32,8 @@ def fit(
     family: str = "local",
     hidden: int | None = None,
     is_informed: bool = True,
+    evidence: Literal["any"] | None = None,
+    most_observed: int | None = None,
     states: States | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
@@ -46,6 +54,9 @@ def fit(
         or ``"mae"`` (the paper's masked autoencoder).
     hidden : hidden units of the networks (default: from the model and the family).
     is_informed : whether log-factors among known variables are part of the conditionals.
+    evidence : ``"any"`` trains one q for any evidence: its conditionals see the evidence among
+        their descendants, so that answers under new evidence have nearly even weights.
+    most_observed : observed variables in training at most (default: a third of all).
     states : train at these states (a data set, a buffer) instead of those q draws.
     checkpoint : file to keep the state of the run in; needed to resume.
     resume : continue from that file if it exists.
@@ -66,11 +77,25 @@ def fit(
         raise ModelError("the model has no variables, so there is nothing to train")
     sources = Orders.of(suitable_graph(model), orders)
     width = hidden or suitable_hidden(model, family)
+    is_any = _is_any(evidence, orders, states, settings)
+    most_context = MOST_CONTEXT if is_any else 0
     proposal = build_proposal(
-        model, sources, width, family=family, is_informed=is_informed, seed=seed
+        model,
+        sources,
+        width,
+        family=family,
+        is_informed=is_informed,
+        most_context=most_context,
+        seed=seed,
     )
     config = suitable_config(
-        model, proposal.layout, width, family, is_many=orders == "many", seed=seed, **settings
+        model,
+        proposal.layout,
+        width,
+        family,
+        is_many=orders == "many" or is_any,
+        seed=seed,
+        **(ANY_EVIDENCE if is_any else {}) | settings,
     )
     identity: dict[str, str | int | float] = {
         "model": model.content_hash(),
@@ -85,7 +110,13 @@ def fit(
             raise StateError("states to train at were given, but there are none")
         content = states.contiguous().cpu().numpy().tobytes()
         identity["states"] = hashlib.sha256(content).hexdigest()
-    trainer = Trainer(task_of(config, proposal, sources, states), config, identity)
+    if is_any:
+        most = -(-model.num_variables // 3) if most_observed is None else most_observed
+        identity |= {"evidence": "any", "most_observed": most}
+        task: Task = AnyEvidence(proposal, sources, most)
+    else:
+        task = task_of(config, proposal, sources, states)
+    trainer = Trainer(task, config, identity)
     path = None if checkpoint is None else Path(checkpoint)
     is_resumed = resume and path is not None and path.exists()
     if is_resumed and path is not None:
@@ -97,4 +128,21 @@ def fit(
     ):
         trainer.run(checkpoint=path, metrics=log, watch=watch)
         history = [dict(row) for row in log.rows]
-    return Sampler(model, proposal, sources, config, family, width, history)
+    return Sampler(model, proposal, sources, config, family, width, most_context, history)
+
+
+def _is_any(
+    evidence: str | None, orders: OrdersKind, states: States | None, settings: dict[str, Any]
+) -> bool:
+    if evidence is None:
+        return False
+    if evidence != "any":
+        raise ConfigError(f"evidence is {evidence!r}: 'any', or nothing")
+    if orders != "one":
+        raise ConfigError("any evidence is trained in one order: choose orders='one'")
+    if states is not None or settings.get("objective", "delta") != "delta":
+        raise ConfigError(
+            "any evidence is trained with the Delta objective at states of q: leave states and "
+            "objective out"
+        )
+    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from deltaai.conditionals import Layout, Proposal, build_conditionals, known_under
+from deltaai.conditionals.evidence import evidence_layout
 from deltaai.errors import ConfigError, FormatError, ModelError, StateError
 from deltaai.graphs import ChordalGraph, Dag, UndirectedGraph, random_dag
-from deltaai.models import FactorGraph, States
+from deltaai.inference.posterior import EvidenceDrawer, WeightedSamples
+from deltaai.models import Evidence, FactorGraph, States
 from deltaai.models.storage import model_from_tensors, model_to_tensors
 from deltaai.objectives import delta_residuals, draw_alternatives, prepare
 from deltaai.sampling.ancestral import Schedule, sample_ancestrally
@@ -40,6 +43,8 @@ class Sampler:
     orders : the orders it was trained for.
     config : how it was trained.
     family, hidden : which conditionals q has, and their width.
+    most_context : descendants whose evidence a conditional sees at most; 0 if q was not trained
+        for evidence.
     history : estimates taken while training, one row each.
     """
 
@@ -49,10 +54,16 @@ class Sampler:
     config: TrainingConfig
     family: str = "local"
     hidden: int = 32
+    most_context: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._schedules: dict[tuple[int, ...], Schedule] = {}
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether conditionals must be told which of their inputs are known."""
+        return self.orders.kind == "many" or self.proposal.layout.has_context
 
     def random_order(self, seed: int) -> Dag:
         """Draw one of the orders this sampler knows: the only one, or a random one."""
@@ -92,7 +103,7 @@ class Sampler:
         self.model.check_states(x)
         chosen = self._checked(dag)
         known_once = None
-        if self.orders.kind == "many":
+        if self.has_masks:
             known_once = known_under(self.proposal.layout, [chosen])
         found = []
         with torch.no_grad(), limited_threads(1):
@@ -109,6 +120,38 @@ class Sampler:
         with torch.no_grad():
             return estimate_from_log_weights(self.model.log_score(x).double() - log_q)
 
+    def posterior(
+        self,
+        evidence: Evidence | None = None,
+        num_samples: int = 10_000,
+        generator: torch.Generator | None = None,
+    ) -> WeightedSamples:
+        """Weighted samples given evidence, whatever evidence the sampler was trained for.
+
+        A sampler trained with ``evidence="any"`` draws from its conditionals given the evidence.
+        Any other draws in an order that has the evidence first, as far as the graph allows, with
+        particles that are weighted and resampled as observed variables are passed.
+
+        Parameters
+        ----------
+        evidence : what was observed: names to labels or state indices.
+        num_samples : how many samples.
+        """
+        (found,) = self.posteriors([evidence or {}], num_samples, generator)
+        return found
+
+    def posteriors(
+        self,
+        rows: Sequence[Evidence],
+        num_samples: int = 1000,
+        generator: torch.Generator | None = None,
+    ) -> Iterator[WeightedSamples]:
+        """Weighted samples for each of many rows of evidence, evaluated together."""
+        drawer = EvidenceDrawer.of(self.model, self.proposal, self.orders)
+        resolved = [self.model.resolve_evidence(row) for row in rows]
+        with limited_threads(1):
+            yield from drawer.draw(resolved, num_samples, generator)
+
     def residuals(
         self, num_samples: int = 1000, generator: torch.Generator | None = None
     ) -> dict[str, float]:
@@ -116,7 +159,7 @@ class Sampler:
         dag = self._checked(None)
         columns = self.sample(num_samples, generator, dag=dag).T.contiguous()
         known = None
-        if self.orders.kind == "many":
+        if self.has_masks:
             known = known_under(self.proposal.layout, [dag]).expand(-1, columns.shape[1])
         alternatives = draw_alternatives(columns, self.model.num_states, generator)
         with torch.no_grad(), limited_threads(1):
@@ -137,8 +180,8 @@ class Sampler:
 
     def _schedule(self, dag: Dag) -> Schedule:
         if dag.order not in self._schedules:
-            is_several = self.orders.kind == "many"
-            self._schedules[dag.order] = Schedule.build(self.proposal, [dag], masks=is_several)
+            schedule = Schedule.build(self.proposal, [dag], masks=self.has_masks)
+            self._schedules[dag.order] = schedule
         return self._schedules[dag.order]
 
     # -- files ---------------------------------------------------------------------------------
@@ -156,6 +199,7 @@ class Sampler:
             "orders": self.orders.kind,
             "family": self.family,
             "hidden": self.hidden,
+            "most_context": self.most_context,
             "is_informed": self.proposal.is_informed,
             "config": self.config.to_dict(),
             "history": self.history,
@@ -170,13 +214,22 @@ def build_proposal(
     *,
     family: str = "local",
     is_informed: bool = True,
+    most_context: int = 0,
     seed: int = 0,
 ) -> Proposal:
-    """Untrained conditionals for a model and its orders, in single precision."""
-    layout = Layout.build(model.num_states.tolist(), orders.inputs())
+    """Untrained conditionals for a model and its orders, in single precision.
+
+    With ``most_context`` they see evidence among so many of their descendants.
+    """
+    num_states = model.num_states.tolist()
+    if most_context:
+        layout = evidence_layout(num_states, orders.fixed, most_context)
+    else:
+        layout = Layout.build(num_states, orders.inputs())
     generator = torch.Generator().manual_seed(seed)
+    takes_masks = orders.kind == "many" or layout.has_context
     conditionals = build_conditionals(
-        family, layout, hidden, takes_masks=orders.kind == "many", generator=generator
+        family, layout, hidden, takes_masks=takes_masks, generator=generator
     )
     return Proposal(model.to(dtype=torch.float32), conditionals, is_informed=is_informed)
 
@@ -192,13 +245,19 @@ def load_sampler(path: str | Path) -> Sampler:
         chordal = ChordalGraph(graph.offsets, graph.targets, tuple(tensors["graph.order"].tolist()))
         orders = Orders.of(chordal, metadata["orders"])
         family, hidden = metadata["family"], metadata["hidden"]
+        most_context = metadata.get("most_context", 0)
         proposal = build_proposal(
-            model, orders, hidden, family=family, is_informed=metadata["is_informed"]
+            model,
+            orders,
+            hidden,
+            family=family,
+            is_informed=metadata["is_informed"],
+            most_context=most_context,
         )
         weights = {k.removeprefix("q."): v for k, v in tensors.items() if k.startswith("q.")}
         proposal.conditionals.load_state_dict(weights)
         config = TrainingConfig.from_dict(metadata["config"])
         history = list(metadata["history"])
-        return Sampler(model, proposal, orders, config, family, hidden, history)
+        return Sampler(model, proposal, orders, config, family, hidden, most_context, history)
     except (KeyError, TypeError, RuntimeError, ModelError, ConfigError) as error:
         raise FormatError(path, None, f"the sampler in it is incomplete: {error}") from error

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from deltaai.conditionals.base import Known
@@ -42,6 +42,7 @@ class DeltaBatch:
     log_ratio : log p(x) - log p(x') for each changed variable.
     factor_logits : log-factors inside the known, as logits.
     factor_flips : the same for every flip.
+    observed : which variables are evidence in each column, and so neither drawn nor changed.
     """
 
     columns: Int[Tensor, "var batch"]
@@ -52,6 +53,7 @@ class DeltaBatch:
     log_ratio: Float[Tensor, "var batch"]
     factor_logits: Float[Tensor, "row batch"]
     factor_flips: Float[Tensor, "flip batch"]
+    observed: Bool[Tensor, "var batch"] | None = None
 
 
 def draw_alternatives(
@@ -92,6 +94,7 @@ def prepare(
     alternatives: Int[Tensor, "var batch"],
     known: Known = None,
     beta: float | int = 1.0,
+    observed: Bool[Tensor, "var batch"] | None = None,
 ) -> DeltaBatch:
     """Compute what a batch of states fixes: encodings, log-ratios, and log-factors as logits."""
     model, layout = proposal.model, proposal.layout
@@ -102,7 +105,7 @@ def prepare(
         factor_logits = proposal.factor_logits(columns, known, beta)
         base = [
             logits_of_bucket(bucket, factor_logits)[:, None]
-            .expand(-1, bucket.num_inputs, -1, -1)
+            .expand(-1, bucket.num_flipped, -1, -1)
             .flatten(0, 2)
             for bucket in layout.buckets
         ]
@@ -120,11 +123,12 @@ def prepare(
         log_ratio,
         factor_logits,
         factor_flips,
+        observed,
     )
 
 
 def delta_residuals(proposal: Proposal, batch: DeltaBatch) -> Float[Tensor, "var batch"]:
-    """Residual of every variable's change, in every sample."""
+    """Residual of every variable's change, in every sample; zero for observed ones."""
     layout, conditionals = proposal.layout, proposal.conditionals
     num_columns = batch.columns.shape[1]
     logits, flips = conditionals.logits_and_flips(batch.features, batch.flipped, batch.known)
@@ -136,17 +140,22 @@ def delta_residuals(proposal: Proposal, batch: DeltaBatch) -> Float[Tensor, "var
         states = batch.columns.index_select(0, bucket.variables)
         others = batch.alternatives.index_select(0, bucket.variables)
         own = own.index_copy(0, bucket.variables, _difference(rows, states, others))
-        if bucket.num_inputs == 0:
+        if bucket.num_flipped == 0:
             continue
         base = log_softmax_at(rows, states)
-        shape = (bucket.size, bucket.num_inputs, bucket.num_logits, num_columns)
-        flipped_states = states[:, None].expand(-1, bucket.num_inputs, -1)
+        shape = (bucket.size, bucket.num_flipped, bucket.num_logits, num_columns)
+        flipped_states = states[:, None].expand(-1, bucket.num_flipped, -1)
         after = log_softmax_at(flips[bucket.flips].view(shape), flipped_states)
         ratio = base[:, None] - after  # log q(x_v | x_Pa) - log q(x_v | x'_Pa)
         if batch.known is not None:
-            ratio = ratio * batch.known[bucket.slots].view(ratio.shape)
-        children = children.index_add(0, bucket.inputs.reshape(-1), ratio.flatten(0, 1))
-    return batch.log_ratio - own - children[:-1]
+            known = batch.known[bucket.slots].view(bucket.size, bucket.num_inputs, num_columns)
+            ratio = ratio * known[:, : bucket.num_flipped]
+        if batch.observed is not None:  # an observed variable has no conditional
+            ratio = ratio * ~batch.observed[bucket.variables][:, None]
+        inputs = bucket.inputs[:, : bucket.num_flipped]
+        children = children.index_add(0, inputs.reshape(-1), ratio.flatten(0, 1))
+    residuals = batch.log_ratio - own - children[:-1]
+    return residuals if batch.observed is None else residuals * ~batch.observed
 
 
 class DeltaObjective(Objective[DeltaBatch]):

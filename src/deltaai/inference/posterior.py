@@ -1,0 +1,216 @@
+"""Weighted samples given evidence: what a sampler answers to a row of evidence.
+
+For states x that agree with evidence e, drawn from q with importance weights w, the mean of w
+estimates Z(e) = Σ_{x agreeing with e} p~(x), and posterior marginals are weighted means. Each
+sample stands for all values of a variable at once (Rao and Blackwell):
+
+    p(x_v = k | e) ≈ Σ_i w_i p(x_v = k | all others in x_i) / Σ_i w_i
+
+where the conditional on all others needs the factors with v alone, and takes most of the noise of
+counting away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float64, Int
+from torch import Tensor
+
+from deltaai.conditionals import Proposal, known_under
+from deltaai.conditionals.evidence import known_given
+from deltaai.graphs import Dag, maximum_cardinality_order
+from deltaai.models import FactorGraph, States
+from deltaai.sampling.conditioned import GivenSchedule, sample_given, sample_sequentially
+from deltaai.sampling.importance import (
+    ImportanceEstimate,
+    estimate_from_log_weights,
+    normalised_weights,
+)
+from deltaai.sampling.orders import Orders
+
+_COLUMNS = 8192  # drawn at once
+# Particles that are resampled together are not independent, and the evenness of their last weights
+# says little about the error. So those of a row form so many groups that never mix, and the spread
+# between groups is the error.
+_GROUPS = 25
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedSamples:
+    """States that agree with evidence, with importance weights.
+
+    Parameters
+    ----------
+    model : the target.
+    states : one row each.
+    log_weights : log of p~(x) / q(x given the evidence).
+    observed : observed variables and their states.
+    group_size : successive samples that depend on each other; others are independent.
+    """
+
+    model: FactorGraph
+    states: Int[Tensor, "sample var"]
+    log_weights: Float64[Tensor, "sample"]
+    observed: dict[int, int]
+    group_size: int = 1
+
+    @cached_property
+    def estimate(self) -> ImportanceEstimate:
+        """Log Z given the evidence, with standard error, effective sample size and k-hat."""
+        each = estimate_from_log_weights(self.log_weights)
+        if self.group_size == 1:
+            return each
+        parts = torch.split(self.log_weights, self.group_size)
+        means = torch.stack([part.logsumexp(0) - math.log(len(part)) for part in parts])
+        groups = estimate_from_log_weights(means)
+        share = min(each.ess_fraction, groups.ess_fraction)
+        return replace(each, stderr=groups.stderr, ess=share * each.num_samples, ess_fraction=share)
+
+    def marginals(self, *, is_weighted: bool = True) -> dict[str, np.ndarray]:
+        """Probabilities of every variable's states; observed ones are certain.
+
+        Without weights they are those of q, which is what a q to be judged is asked for.
+        """
+        weights = torch.full_like(self.log_weights, 1 / max(len(self.log_weights), 1))
+        if is_weighted:
+            weights = normalised_weights(self.log_weights)
+        with torch.no_grad():
+            scores = self.model.local_log_scores(self.states).double()
+        found = {}
+        offsets = self.model.state_offsets.tolist()
+        for number, variable in enumerate(self.model.variables):
+            if number in self.observed:
+                certain = np.zeros(variable.num_states)
+                certain[self.observed[number]] = 1
+                found[variable.name] = certain
+                continue
+            local = scores[:, offsets[number] : offsets[number + 1]].softmax(1)
+            found[variable.name] = (weights @ local).cpu().numpy()
+        return found
+
+    def sample(self, num_samples: int, generator: torch.Generator | None = None) -> States:
+        """Draw states with probabilities in proportion to their weights, with replacement."""
+        weights = normalised_weights(self.log_weights)
+        chosen = torch.multinomial(weights, num_samples, replacement=True, generator=generator)
+        return self.states[chosen]
+
+
+@dataclass(frozen=True, eq=False)
+class EvidenceDrawer:
+    """Draws weighted samples for rows of evidence.
+
+    Parameters
+    ----------
+    model : the target, in the precision that weights need.
+    proposal : q.
+    orders : what q was trained for.
+    """
+
+    model: FactorGraph
+    proposal: Proposal
+    orders: Orders
+
+    @classmethod
+    def of(cls, model: FactorGraph, proposal: Proposal, orders: Orders) -> EvidenceDrawer:
+        """Take the target in double precision."""
+        return cls(model.to(dtype=torch.float64), proposal, orders)
+
+    def draw(
+        self,
+        rows: Sequence[dict[int, int]],
+        num_samples: int,
+        generator: torch.Generator | None,
+    ) -> Iterator[WeightedSamples]:
+        """Weighted samples for each row, in order; rows in the same order of variables together."""
+        at_once = max(_COLUMNS // max(num_samples, 1), 1)
+        start = 0
+        while start < len(rows):
+            dag = self._dag(rows[start])
+            stop = start + 1
+            while stop < min(start + at_once, len(rows)) and self._dag(rows[stop]) is dag:
+                stop += 1
+            yield from self._draw_together(rows[start:stop], dag, num_samples, generator)
+            start = stop
+
+    @cached_property
+    def _schedules(self) -> dict[tuple[int, ...], tuple[Dag, GivenSchedule]]:
+        return {}
+
+    def _dag(self, row: dict[int, int]) -> Dag:
+        """The order to draw in: evidence first, as far as q and the graph allow."""
+        order = self.orders.fixed.order
+        if self.orders.kind == "many" and row:
+            order = maximum_cardinality_order(self.orders.graph, row)[::-1]
+        if order not in self._schedules:
+            dag = Dag(self.orders.graph, order)
+            self._schedules[order] = dag, GivenSchedule.build(self.proposal, dag)
+        return self._schedules[order][0]
+
+    def _draw_together(
+        self,
+        rows: Sequence[dict[int, int]],
+        dag: Dag,
+        num_samples: int,
+        generator: torch.Generator | None,
+    ) -> Iterator[WeightedSamples]:
+        """Draw for rows that share an order; samples in pieces if a row has very many."""
+        group_size = 1
+        if not self.proposal.layout.has_context and any(rows):
+            group_size = -(-min(num_samples, _COLUMNS) // _GROUPS)
+        pieces: list[list[tuple[Tensor, Tensor]]] = [[] for _ in rows]
+        for start in range(0, num_samples, _COLUMNS):
+            # Whole groups, so perhaps a few samples more than asked for.
+            count = -(-min(_COLUMNS, num_samples - start) // group_size) * group_size
+            columns, observed = self._columns(rows, count)
+            num_groups = len(rows) * count // group_size
+            states, log_weights = self._weighted(dag, columns, observed, num_groups, generator)
+            split = zip(states.chunk(len(rows)), log_weights.chunk(len(rows)), strict=True)
+            for piece, found in zip(pieces, split, strict=True):
+                piece.append(found)
+        for row, piece in zip(rows, pieces, strict=True):
+            states, log_weights = (torch.cat(parts) for parts in zip(*piece, strict=True))
+            yield WeightedSamples(self.model, states, log_weights, row, group_size)
+
+    def _columns(
+        self, rows: Sequence[dict[int, int]], count: int
+    ) -> tuple[Int[Tensor, "var batch"], Bool[Tensor, "var batch"]]:
+        """Evidence of each row as columns, so many of each, side by side."""
+        columns = torch.full((self.model.num_variables, len(rows)), -1)
+        for number, row in enumerate(rows):
+            if row:
+                columns[list(row), number] = torch.tensor(list(row.values()))
+        columns = columns.repeat_interleave(count, dim=1)
+        return columns.clamp(min=0), columns >= 0
+
+    def _weighted(
+        self,
+        dag: Dag,
+        columns: Int[Tensor, "var batch"],
+        observed: Bool[Tensor, "var batch"],
+        num_groups: int,
+        generator: torch.Generator | None,
+    ) -> tuple[Int[Tensor, "batch var"], Float64[Tensor, "batch"]]:
+        layout = self.proposal.layout
+        schedule = self._schedules[dag.order][1]
+        if layout.has_context:
+            known = known_given(layout, observed, self.proposal.model.dtype)
+            states, log_q = sample_given(
+                self.proposal, schedule, columns, observed, known, generator=generator
+            )
+            log_weights = torch.zeros(len(log_q), dtype=torch.float64)
+        else:
+            shown = None
+            if self.orders.kind == "many":
+                shown = known_under(layout, [dag]).expand(-1, columns.shape[1])
+            states, log_q, log_weights = sample_sequentially(
+                self.proposal, schedule, columns, observed, shown, num_groups, generator=generator
+            )
+        with torch.no_grad():
+            log_weights = log_weights + self.model.log_score(states.T) - log_q.double()
+        return states.T.contiguous(), log_weights
