@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from deltaai.conditionals.folded import LARGEST_ARITY, fold
 from deltaai.conditionals.informed import relative_slices
 from deltaai.conditionals.proposal import Proposal, known_under
 from deltaai.graphs import Dag
@@ -67,9 +68,15 @@ class Schedule:
 
 
 def _due_terms(proposal: Proposal, rank: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """For each term, pairs (factor of the term, order) in which it enters its variable's logits."""
+    """For each term, pairs (factor of the term, order) in which it enters its variable's logits.
+
+    Factors that can be folded are left out.
+    """
     found = []
     for term in proposal.terms.terms:
+        if proposal.model.groups[term.group].arity <= LARGEST_ARITY:
+            found.append((np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)))
+            continue
         scopes = proposal.model.groups[term.group].scopes[term.factors].cpu().numpy()
         others = np.delete(scopes, term.place, axis=1)
         is_last = (rank[others] < rank[scopes[:, [term.place]]]).all(axis=1)  # (factor, dag)
@@ -133,6 +140,7 @@ def sample_ancestrally(
     features = torch.zeros(encoding.num_rows + 1, *shape, dtype=model.dtype)
     log_q = torch.zeros(shape, dtype=model.dtype)
     choose = policy.prepare(shape, generator)
+    folded = fold(proposal.terms, model.groups, model.dtype) if proposal.is_informed else None
     with torch.no_grad():
         for step in schedule.steps:
             for part in step:
@@ -142,6 +150,12 @@ def sample_ancestrally(
                 logits = proposal.conditionals.logits_at(
                     part.bucket, part.members, inputs, part.known
                 )
+                if folded is not None:
+                    mask = part.known
+                    if mask is not None:
+                        mask = mask[:, :, None].expand(-1, -1, num_samples)
+                    inside = folded[part.bucket].logits(part.members, inputs, mask)
+                    logits = logits.add(inside, alpha=beta)
                 for position, factors, dags, pairs in part.terms:
                     term = proposal.terms.terms[position]
                     group, chosen = model.groups[term.group], term.factors[factors]

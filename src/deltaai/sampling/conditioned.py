@@ -26,6 +26,7 @@ from torch import Tensor
 
 from deltaai.conditionals.base import Known
 from deltaai.conditionals.evidence import Observed
+from deltaai.conditionals.folded import LARGEST_ARITY, fold
 from deltaai.conditionals.informed import relative_slices
 from deltaai.conditionals.layout import Layout
 from deltaai.conditionals.proposal import Proposal, log_softmax_at
@@ -57,8 +58,10 @@ class GivenSchedule:
         bucket_of = proposal.layout.bucket_of.numpy()
         owners = []
         for term in proposal.terms.terms if proposal.is_informed else ():
-            scopes = proposal.model.groups[term.group].scopes
-            owners.append(scopes[term.factors, term.place].cpu().numpy())
+            group = proposal.model.groups[term.group]
+            owner = group.scopes[term.factors, term.place].cpu().numpy()
+            # None of those that are folded.
+            owners.append(owner if group.arity > LARGEST_ARITY else owner[:0])
         levels = []
         for layer in dag.levels:
             variables = np.array(layer)
@@ -96,6 +99,9 @@ class _Columns:
         self.features[:-1] *= observed[layout.encoding.owners]  # the rest is not there yet
         self.log_drawn = torch.zeros(columns.shape[1], dtype=proposal.model.dtype)
         self.log_given = torch.zeros_like(self.log_drawn)
+        self.folded = None
+        if proposal.is_informed:
+            self.folded = fold(proposal.terms, proposal.model.groups, proposal.model.dtype)
 
     def fill(self, part: GivenPart, choose: Choose, beta: float | int) -> None:
         """Draw the variables of a part where they are not observed."""
@@ -107,6 +113,9 @@ class _Columns:
             slots = self.known[bucket.slots].view(bucket.size, bucket.num_inputs, batch)
             seen = slots[part.members]
         logits = proposal.conditionals.logits_at(part.bucket, part.members, inputs, seen)
+        if self.folded is not None:
+            inside = self.folded[part.bucket].logits(part.members, inputs, seen)
+            logits = logits.add(inside, alpha=beta)
         for position, factors, pairs in part.terms:
             term = proposal.terms.terms[position]
             group, chosen = proposal.model.groups[term.group], term.factors[factors]

@@ -1,0 +1,116 @@
+"""Unary and pairwise log-factors as weights on encoded inputs: cheap logits while sampling.
+
+A pairwise factor of v and a known input u adds to v's logits a number for every state of u, and
+that is linear in u's features: its values are the weights of a one-hot encoding, and for a spin
+
+    R(s) = (R(+1) + R(-1)) / 2 + s (R(+1) - R(-1)) / 2.
+
+So all of them together are one product with the inputs, in place of several operations a factor.
+Factors over more variables stay as they are (:class:`~deltaai.conditionals.informed.FactorTerms`).
+Folding takes a moment and is done anew for every call, since the factors may have changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from deltaai.conditionals.informed import FactorTerms, Term
+from deltaai.conditionals.layout import Bucket, Layout
+from deltaai.models.groups import FactorGroup
+
+LARGEST_ARITY = 2
+
+
+@dataclass(frozen=True, eq=False)
+class FoldedBucket:
+    """What is added to the logits of a bucket's variables.
+
+    Parameters
+    ----------
+    weights : of each feature of each input.
+    constants : for each input that is known.
+    own : in any case.
+    """
+
+    weights: Float[Tensor, "variable logit input_feature"]
+    constants: Float[Tensor, "variable logit input"]
+    own: Float[Tensor, "variable logit 1"]
+
+    def logits(
+        self,
+        members: Int[Tensor, "pair"],
+        inputs: Float[Tensor, "pair input feature batch"],
+        mask: Float[Tensor, "pair input batch"] | None,
+    ) -> Float[Tensor, "pair logit batch"]:
+        """Log-factors inside some members and their inputs; ``None`` if all inputs are known."""
+        own = self.own.index_select(0, members)
+        constants = self.constants.index_select(0, members)
+        if mask is None:
+            own = own + constants.sum(2, keepdim=True)
+        else:
+            inputs = inputs * mask[:, :, None]
+            own = torch.baddbmm(own, constants, mask)
+        return torch.baddbmm(own, self.weights.index_select(0, members), inputs.flatten(1, 2))
+
+
+def fold(
+    terms: FactorTerms, groups: tuple[FactorGroup, ...], dtype: torch.dtype
+) -> tuple[FoldedBucket, ...]:
+    """Fold all unary and pairwise factors, for each bucket."""
+    layout = terms.layout
+    with torch.no_grad():
+        folded = [_empty(bucket, dtype) for bucket in layout.buckets]
+        for term in terms.terms:
+            group = groups[term.group]
+            if group.arity > LARGEST_ARITY:
+                continue
+            tables = group.log_tables()[term.factors].movedim(term.place + 1, 1)
+            relative = tables[:, 1:] - tables[:, :1]
+            owner = group.scopes[term.factors, term.place]
+            for number, bucket in enumerate(layout.buckets):
+                here = (layout.bucket_of[owner, 0] == number).nonzero().squeeze(1)
+                if len(here):
+                    members = layout.bucket_of[owner[here], 1]
+                    _add(folded[number], bucket, layout, term, here, members, relative[here])
+    return tuple(folded)
+
+
+def _empty(bucket: Bucket, dtype: torch.dtype) -> FoldedBucket:
+    shape = (bucket.size, bucket.num_logits)
+    return FoldedBucket(
+        torch.zeros(*shape, bucket.num_inputs * bucket.num_features, dtype=dtype),
+        torch.zeros(*shape, bucket.num_inputs, dtype=dtype),
+        torch.zeros(*shape, 1, dtype=dtype),
+    )
+
+
+def _add(
+    folded: FoldedBucket,
+    bucket: Bucket,
+    layout: Layout,
+    term: Term,
+    here: Int[Tensor, "factor"],
+    members: Int[Tensor, "factor"],
+    relative: Float[Tensor, "factor logit *state"],
+) -> None:
+    if relative.ndim == 2:  # unary
+        folded.own.index_put_((members,), relative[:, :, None], accumulate=True)
+        return
+    places = term.slots[here, 0] - bucket.first_slot - members * bucket.num_inputs
+    num_states = relative.shape[2]
+    logit = torch.arange(bucket.num_logits)
+    at = (members[:, None], logit[None])
+    if num_states == 2:
+        low, high = relative.unbind(2)
+        folded.constants.index_put_((*at, places[:, None]), (high + low) / 2, accumulate=True)
+        features = ((high - low) / 2)[:, :, None]
+    else:
+        features = -relative if num_states == 1 else relative  # the only state is encoded as -1
+    first = places * bucket.num_features
+    columns = first[:, None, None] + torch.arange(features.shape[2])
+    index = (members[:, None, None], logit[None, :, None], columns)
+    folded.weights.index_put_(index, features, accumulate=True)
