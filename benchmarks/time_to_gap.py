@@ -16,8 +16,8 @@ import time
 import torch
 
 import deltaai as dai
-from deltaai.inference import sampler as sampler_module
 from deltaai.inference.defaults import suitable_config, suitable_graph, suitable_hidden
+from deltaai.inference.proposals import build_proposal
 from deltaai.sampling.orders import Orders
 from deltaai.training.loop import Trainer
 from deltaai.training.tasks import task_of
@@ -36,7 +36,7 @@ def ours(kind, seed):
     start = time.perf_counter()
     orders = Orders.of(suitable_graph(model), kind)
     hidden = suitable_hidden(model, "local")
-    proposal = sampler_module.build_proposal(model, orders, hidden, seed=seed)
+    proposal = build_proposal(model, orders, hidden, seed=seed)
     config = suitable_config(
         model,
         proposal.layout,

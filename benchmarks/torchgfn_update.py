@@ -29,7 +29,7 @@ import torch
 
 from deltaai.experiments.samplers import any_order
 from deltaai.inference.defaults import suitable_graph, suitable_hidden
-from deltaai.inference.sampler import build_proposal
+from deltaai.inference.proposals import build_proposal
 from deltaai.models import zoo
 from deltaai.sampling.orders import Orders
 from deltaai.training.config import TrainingConfig

@@ -12,7 +12,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from deltaai.graphs import ChordalGraph, eliminate, min_fill_order
-from deltaai.inference.sampler import build_proposal
+from deltaai.inference.proposals import build_proposal
 from deltaai.models import zoo
 from deltaai.objectives import delta_residuals, draw_alternatives, prepare
 from deltaai.sampling.ancestral import Schedule, sample_ancestrally

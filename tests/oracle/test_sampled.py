@@ -6,7 +6,7 @@ import torch
 
 from deltaai.errors import ConfigError
 from deltaai.graphs import chordal_completion
-from deltaai.inference.sampler import build_proposal
+from deltaai.inference.proposals import build_proposal
 from deltaai.models import zoo
 from deltaai.objectives.base import Paths
 from deltaai.objectives.delta import delta_residuals, draw_alternatives, prepare

@@ -129,5 +129,5 @@ def refuse_zeros(model: FactorGraph) -> None:
                 raise ModelError(
                     f"the model has zero or non-finite entries ({type(group).__name__}.{name}): "
                     "training needs factors that are positive everywhere; use exact inference, or "
-                    "add a small constant to the tables"
+                    "fit(smoothing=1e-3) to train on tables without zeros"
                 )

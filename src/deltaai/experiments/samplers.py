@@ -23,7 +23,8 @@ from deltaai.inference.defaults import (
     suitable_graph,
     suitable_hidden,
 )
-from deltaai.inference.sampler import Sampler, build_proposal
+from deltaai.inference.proposals import build_proposal
+from deltaai.inference.sampler import Sampler
 from deltaai.models import FactorGraph
 from deltaai.objectives.any_order import AnyOrderObjective
 from deltaai.objectives.learned_flow import BalanceName

@@ -7,10 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+from deltaai.conditionals.proposal import refuse_zeros
 from deltaai.errors import ConfigError, ModelError, StateError
 from deltaai.inference.defaults import suitable_config, suitable_graph, suitable_hidden
-from deltaai.inference.sampler import Sampler, build_proposal
+from deltaai.inference.proposals import build_proposal
+from deltaai.inference.sampler import Sampler
 from deltaai.models import FactorGraph, States
+from deltaai.models.smoothing import smoothed
 from deltaai.sampling.orders import Orders, OrdersKind
 from deltaai.threads import limited_threads
 from deltaai.training.any_evidence import AnyEvidence
@@ -34,6 +37,7 @@ def fit(
     is_informed: bool = True,
     evidence: Literal["any"] | None = None,
     most_observed: int | None = None,
+    smoothing: float | int | None = None,
     states: States | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
@@ -46,7 +50,7 @@ def fit(
 
     Parameters
     ----------
-    model : the target; its factors must be positive everywhere.
+    model : the target; its factors must be positive everywhere, unless ``smoothing`` is given.
     orders : ``"one"`` trains one order; ``"many"`` trains random orders, so that the sampler can be
         asked in any of them.
     seed : of all randomness.
@@ -57,6 +61,8 @@ def fit(
     evidence : ``"any"`` trains one q for any evidence: its conditionals see the evidence among
         their descendants, so that answers under new evidence have nearly even weights.
     most_observed : observed variables in training at most (default: a third of all).
+    smoothing : train on tables whose zeros are floored at this share of their largest entry, such
+        as 1e-3; needed if there are zeros. Estimates use the true factors all the same.
     states : train at these states (a data set, a buffer) instead of those q draws.
     checkpoint : file to keep the state of the run in; needed to resume.
     resume : continue from that file if it exists.
@@ -75,8 +81,10 @@ def fit(
     """
     if model.num_variables == 0:
         raise ModelError("the model has no variables, so there is nothing to train")
+    target = model if smoothing is None else smoothed(model, smoothing)
+    refuse_zeros(target)
     sources = Orders.of(suitable_graph(model), orders)
-    width = hidden or suitable_hidden(model, family)
+    width = hidden or suitable_hidden(target, family)
     is_any = _is_any(evidence, orders, states, settings)
     most_context = MOST_CONTEXT if is_any else 0
     proposal = build_proposal(
@@ -86,10 +94,11 @@ def fit(
         family=family,
         is_informed=is_informed,
         most_context=most_context,
+        smoothing=smoothing,
         seed=seed,
     )
     config = suitable_config(
-        model,
+        target,
         proposal.layout,
         width,
         family,
@@ -103,6 +112,7 @@ def fit(
         "family": family,
         "hidden": width,
         "is_informed": int(is_informed),
+        "smoothing": smoothing or 0,
     }
     if states is not None:
         model.check_states(states)
@@ -128,7 +138,8 @@ def fit(
     ):
         trainer.run(checkpoint=path, metrics=log, watch=watch)
         history = [dict(row) for row in log.rows]
-    return Sampler(model, proposal, sources, config, family, width, most_context, history)
+    rest = (family, width, most_context, smoothing, history)
+    return Sampler(model, proposal, sources, config, *rest)
 
 
 def _is_any(

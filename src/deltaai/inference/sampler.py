@@ -12,11 +12,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from deltaai.conditionals import Layout, Proposal, build_conditionals, known_under
-from deltaai.conditionals.evidence import evidence_layout
+from deltaai.conditionals import Proposal, known_under
 from deltaai.errors import ConfigError, FormatError, ModelError, StateError
 from deltaai.graphs import ChordalGraph, Dag, UndirectedGraph, random_dag
 from deltaai.inference.posterior import EvidenceDrawer, WeightedSamples
+from deltaai.inference.proposals import build_proposal
 from deltaai.models import Evidence, FactorGraph, States
 from deltaai.models.storage import model_from_tensors, model_to_tensors
 from deltaai.objectives import delta_residuals, draw_alternatives, prepare
@@ -45,6 +45,7 @@ class Sampler:
     family, hidden : which conditionals q has, and their width.
     most_context : descendants whose evidence a conditional sees at most; 0 if q was not trained
         for evidence.
+    smoothing : floor of zeros in the tables that q was trained on; the model keeps its zeros.
     history : estimates taken while training, one row each.
     """
 
@@ -55,6 +56,7 @@ class Sampler:
     family: str = "local"
     hidden: int = 32
     most_context: int = 0
+    smoothing: float | int | None = None
     history: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -200,38 +202,12 @@ class Sampler:
             "family": self.family,
             "hidden": self.hidden,
             "most_context": self.most_context,
+            "smoothing": self.smoothing,
             "is_informed": self.proposal.is_informed,
             "config": self.config.to_dict(),
             "history": self.history,
         }
         save_tensors(path, tensors, metadata, kind=SAMPLER_KIND)
-
-
-def build_proposal(
-    model: FactorGraph,
-    orders: Orders,
-    hidden: int,
-    *,
-    family: str = "local",
-    is_informed: bool = True,
-    most_context: int = 0,
-    seed: int = 0,
-) -> Proposal:
-    """Untrained conditionals for a model and its orders, in single precision.
-
-    With ``most_context`` they see evidence among so many of their descendants.
-    """
-    num_states = model.num_states.tolist()
-    if most_context:
-        layout = evidence_layout(num_states, orders.fixed, most_context)
-    else:
-        layout = Layout.build(num_states, orders.inputs())
-    generator = torch.Generator().manual_seed(seed)
-    takes_masks = orders.kind == "many" or layout.has_context
-    conditionals = build_conditionals(
-        family, layout, hidden, takes_masks=takes_masks, generator=generator
-    )
-    return Proposal(model.to(dtype=torch.float32), conditionals, is_informed=is_informed)
 
 
 def load_sampler(path: str | Path) -> Sampler:
@@ -245,7 +221,7 @@ def load_sampler(path: str | Path) -> Sampler:
         chordal = ChordalGraph(graph.offsets, graph.targets, tuple(tensors["graph.order"].tolist()))
         orders = Orders.of(chordal, metadata["orders"])
         family, hidden = metadata["family"], metadata["hidden"]
-        most_context = metadata.get("most_context", 0)
+        most_context, smoothing = metadata["most_context"], metadata["smoothing"]
         proposal = build_proposal(
             model,
             orders,
@@ -253,11 +229,13 @@ def load_sampler(path: str | Path) -> Sampler:
             family=family,
             is_informed=metadata["is_informed"],
             most_context=most_context,
+            smoothing=smoothing,
         )
         weights = {k.removeprefix("q."): v for k, v in tensors.items() if k.startswith("q.")}
         proposal.conditionals.load_state_dict(weights)
         config = TrainingConfig.from_dict(metadata["config"])
         history = list(metadata["history"])
-        return Sampler(model, proposal, orders, config, family, hidden, most_context, history)
+        rest = (family, hidden, most_context, smoothing, history)
+        return Sampler(model, proposal, orders, config, *rest)
     except (KeyError, TypeError, RuntimeError, ModelError, ConfigError) as error:
         raise FormatError(path, None, f"the sampler in it is incomplete: {error}") from error

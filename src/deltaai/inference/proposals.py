@@ -1,0 +1,49 @@
+"""Untrained q for a model: conditionals laid out for its orders, and perhaps for evidence."""
+
+from __future__ import annotations
+
+import torch
+
+from deltaai.conditionals import Layout, Proposal, build_conditionals
+from deltaai.conditionals.evidence import evidence_layout
+from deltaai.models import FactorGraph
+from deltaai.models.smoothing import smoothed
+from deltaai.sampling.orders import Orders
+
+
+def build_proposal(
+    model: FactorGraph,
+    orders: Orders,
+    hidden: int,
+    *,
+    family: str = "local",
+    is_informed: bool = True,
+    most_context: int = 0,
+    smoothing: float | int | None = None,
+    seed: int = 0,
+) -> Proposal:
+    """Untrained conditionals for a model and its orders, in single precision.
+
+    Parameters
+    ----------
+    model : the target.
+    orders : one order or many.
+    hidden, family : of the conditionals.
+    is_informed : whether log-factors among the known are part of the logits.
+    most_context : descendants whose evidence a conditional sees at most.
+    smoothing : what zeros of the tables are floored at, as a share of the largest entry.
+    seed : of the initial weights.
+    """
+    if smoothing is not None:
+        model = smoothed(model, smoothing)
+    num_states = model.num_states.tolist()
+    if most_context:
+        layout = evidence_layout(num_states, orders.fixed, most_context)
+    else:
+        layout = Layout.build(num_states, orders.inputs())
+    generator = torch.Generator().manual_seed(seed)
+    takes_masks = orders.kind == "many" or layout.has_context
+    conditionals = build_conditionals(
+        family, layout, hidden, takes_masks=takes_masks, generator=generator
+    )
+    return Proposal(model.to(dtype=torch.float32), conditionals, is_informed=is_informed)
