@@ -25,6 +25,7 @@ from torch import Tensor
 from deltaai.conditionals import Proposal, known_under
 from deltaai.conditionals.evidence import known_given
 from deltaai.graphs import Dag, maximum_cardinality_order
+from deltaai.inference.trust import Verdict, judge_coverage, judge_weights, verdict
 from deltaai.models import FactorGraph, States
 from deltaai.sampling.conditioned import GivenSchedule, sample_given, sample_sequentially
 from deltaai.sampling.importance import (
@@ -33,12 +34,14 @@ from deltaai.sampling.importance import (
     normalised_weights,
 )
 from deltaai.sampling.orders import Orders
+from deltaai.sampling.tempering import annealed_chains
 
 _COLUMNS = 8192  # drawn at once
 # Particles that are resampled together are not independent, and the evenness of their last weights
 # says little about the error. So those of a row form so many groups that never mix, and the spread
 # between groups is the error.
 _GROUPS = 25
+_CHAIN_STEPS = 200, 50  # sweeps while annealing, and after
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +179,49 @@ class EvidenceDrawer:
         for row, piece in zip(rows, pieces, strict=True):
             states, log_weights = (torch.cat(parts) for parts in zip(*piece, strict=True))
             yield WeightedSamples(self.model, states, log_weights, row, group_size)
+
+    def excess(
+        self, states: Int[Tensor, "sample var"], row: dict[int, int]
+    ) -> Float64[Tensor, "sample"]:
+        """u(x) = log p~(x) - log q(x), with q given the evidence if it was trained for that."""
+        layout, columns = self.proposal.layout, states.T.contiguous()
+        observed = torch.zeros(columns.shape, dtype=torch.bool)
+        known = None
+        if layout.has_context:
+            observed[list(row)] = True
+            known = known_given(layout, observed, self.proposal.model.dtype)
+        elif self.orders.kind == "many":
+            known = known_under(layout, [self._dag(row)]).expand(-1, columns.shape[1])
+        with torch.no_grad():
+            log_q = self.proposal.log_conditionals(columns, known).masked_fill(observed, 0).sum(0)
+            return self.model.log_score(states).double() - log_q.double()
+
+    def trust(
+        self, answer: WeightedSamples, num_chains: int, generator: torch.Generator
+    ) -> Verdict:
+        """Judge an answer by its weights, and by chains that know nothing of q."""
+        doubts = judge_weights(answer.estimate)
+        states = self._chain_ends(answer.observed, num_chains, generator)
+        is_possible = self.model.log_score(states) > -torch.inf
+        if not bool(is_possible.any()):
+            return verdict(doubts)  # chains that never found a possible state say nothing
+        chains = self.excess(states[is_possible], answer.observed)
+        samples = self.excess(answer.states, answer.observed)
+        return verdict(doubts, judge_coverage(answer.log_weights, samples, chains))
+
+    def _chain_ends(
+        self, row: dict[int, int], num_chains: int, generator: torch.Generator
+    ) -> Int[Tensor, "chain var"]:
+        """Ends of annealed Gibbs chains given the evidence."""
+        names = {self.model.variables[v].name: state for v, state in row.items()}
+        states = torch.zeros(num_chains, self.model.num_variables, dtype=torch.long)
+        free = [v for v in range(self.model.num_variables) if v not in row]
+        if free:
+            model = self.model.condition(names)
+            states[:, free] = annealed_chains(model, num_chains, *_CHAIN_STEPS, generator)
+        if row:
+            states[:, list(row)] = torch.tensor(list(row.values()))
+        return states
 
     def _columns(
         self, rows: Sequence[dict[int, int]], count: int

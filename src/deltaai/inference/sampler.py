@@ -17,6 +17,7 @@ from deltaai.errors import ConfigError, FormatError, ModelError, StateError
 from deltaai.graphs import ChordalGraph, Dag, UndirectedGraph, random_dag
 from deltaai.inference.posterior import EvidenceDrawer, WeightedSamples
 from deltaai.inference.proposals import build_proposal
+from deltaai.inference.trust import Verdict
 from deltaai.models import Evidence, FactorGraph, States
 from deltaai.models.storage import model_from_tensors, model_to_tensors
 from deltaai.objectives import delta_residuals, draw_alternatives, prepare
@@ -153,6 +154,23 @@ class Sampler:
         resolved = [self.model.resolve_evidence(row) for row in rows]
         with limited_threads(1):
             yield from drawer.draw(resolved, num_samples, generator)
+
+    def trust(
+        self,
+        answer: WeightedSamples,
+        num_chains: int = 200,
+        generator: torch.Generator | None = None,
+    ) -> Verdict:
+        """Judge an answer of :meth:`posterior`: by its weights, and by independent Markov chains.
+
+        Parameters
+        ----------
+        answer : weighted samples.
+        num_chains : annealed Gibbs chains that look for states which q misses.
+        """
+        drawer = EvidenceDrawer.of(self.model, self.proposal, self.orders)
+        with limited_threads(1):
+            return drawer.trust(answer, num_chains, generator or torch.Generator())
 
     def residuals(
         self, num_samples: int = 1000, generator: torch.Generator | None = None

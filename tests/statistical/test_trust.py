@@ -1,0 +1,104 @@
+"""Planted errors: wrong samplers are untrusted, never confident; good ones are not doubted."""
+
+import pytest
+import torch
+
+from deltaai.exact import exact
+from deltaai.inference.fit import fit
+from deltaai.inference.sampler import Sampler
+from deltaai.inference.trust import judge_coverage, judge_weights
+from deltaai.models import FactorGraph, SpinCoupling, SpinField, Variable, zoo
+from deltaai.sampling.importance import estimate_from_log_weights
+
+PEAKED = zoo.ising_lattice(side=4, sigma=1.0, seed=0)
+
+
+def two_modes():
+    """A ring of eight spins that all agree: two modes, all up and all down, the first likelier."""
+    names = [f"x{number}" for number in range(8)]
+    factors = [SpinCoupling(names[v], names[(v + 1) % 8], 1.5) for v in range(8)]
+    factors += [SpinField(name, 0.02) for name in names]
+    return FactorGraph([Variable(name, 2) for name in names], factors)
+
+
+def verdict_of(sampler, evidence=None, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    answer = sampler.posterior(evidence, 2000, generator)
+    return sampler.trust(answer, 200, generator), answer
+
+
+@pytest.mark.parametrize("kind", ["one", "many", "any"])
+def test_good_samplers_are_not_doubted(kind):
+    model = zoo.ising_lattice(side=3, sigma=0.5, seed=0)
+    given = {"evidence": "any"} if kind == "any" else {"orders": kind}
+    sampler = fit(model, steps=300, seed=0, **given)
+    name = model.variables[4].name
+    for seed in range(3):
+        for evidence in ({}, {name: 1}):
+            found, _ = verdict_of(sampler, evidence, seed)
+            assert found.status == "estimated", str(found)
+
+
+def test_an_untrained_sampler_is_untrusted():
+    sampler = fit(PEAKED, steps=0, seed=0, is_informed=False)
+    found, _ = verdict_of(sampler)
+    assert found.status == "untrusted"
+
+
+def test_a_sampler_of_another_model_is_untrusted():
+    other = fit(zoo.ising_lattice(side=4, sigma=1.0, seed=1), steps=200, seed=0)
+    mixed_up = Sampler(PEAKED, other.proposal, other.orders, other.config)
+    found, _ = verdict_of(mixed_up)
+    assert found.status == "untrusted"
+
+
+def test_a_sampler_that_lost_a_mode_is_untrusted_though_its_weights_are_even():
+    """q is right within one mode, as if a strong field had taken the other away."""
+    model = two_modes()
+    pulled = FactorGraph(model.variables, [*model.factors, SpinField("x0", 4.0)])
+    donor = fit(pulled, steps=300, target_kl=1e-5, seed=0)
+    sampler = Sampler(model, donor.proposal, donor.orders, donor.config)
+    generator = torch.Generator().manual_seed(0)
+    answer = sampler.posterior({}, 2000, generator)
+    # What was planted: the weights raise no doubt, and log Z is too low by the lost mode.
+    assert judge_weights(answer.estimate) == ()
+    assert exact(model).log_partition() - answer.estimate.log_partition > 0.3
+    found = sampler.trust(answer, 200, generator)
+    assert found.status == "untrusted"
+    assert "chains" in str(found)
+
+
+def test_a_collapsed_sampler_is_untrusted():
+    """One state with all the probability: even weights, and everything else is missing."""
+    sampler = fit(PEAKED, steps=0, seed=0, is_informed=False)
+    with torch.no_grad():
+        for name, parameter in sampler.proposal.conditionals.named_parameters():
+            parameter.zero_()
+            if "last_bias" in name:
+                parameter.fill_(12.0)
+    found, answer = verdict_of(sampler)
+    assert answer.estimate.ess_fraction > 0.9
+    assert found.status == "untrusted"
+    assert "chains" in str(found)
+
+
+def test_few_effective_samples_and_heavy_tails_raise_doubts():
+    generator = torch.Generator().manual_seed(0)
+    few = estimate_from_log_weights(3 * torch.randn(200, generator=generator))
+    assert any("effective" in doubt for doubt in judge_weights(few))
+    tail = -torch.log(torch.rand(20_000, generator=generator, dtype=torch.float64))
+    assert any("k-hat" in doubt for doubt in judge_weights(estimate_from_log_weights(tail)))
+    even = estimate_from_log_weights(0.05 * torch.randn(2000, generator=generator))
+    assert judge_weights(even) == ()
+
+
+def test_coverage_has_power_and_no_false_alarms():
+    generator = torch.Generator().manual_seed(0)
+    zeros = torch.zeros(1000, dtype=torch.float64)
+    spread = 0.5 * torch.randn(1000, generator=generator, dtype=torch.float64)
+    for seed in range(20):
+        same = spread[torch.randint(1000, (200,), generator=torch.Generator().manual_seed(seed))]
+        assert judge_coverage(zeros, spread, same) == ()
+    missed = spread[:200].clone()
+    missed[:30] += 8.0  # 15 % of the chains are where q hardly goes
+    assert judge_coverage(zeros, spread, missed) != ()
