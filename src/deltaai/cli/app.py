@@ -19,13 +19,12 @@ import deltaai
 from deltaai.cli import show
 from deltaai.cli.demo import run_demo
 from deltaai.cli.parsing import parse_bytes, parse_evidence, parse_names
+from deltaai.cli.query import run_query
 from deltaai.cli.reproduce import list_experiments, run_reproduce
 from deltaai.cli.training import run_fit, run_sample
 from deltaai.errors import DeltaAIError, MemoryLimitError
-from deltaai.exact import ExactInference
 from deltaai.inference import check as check_model
 from deltaai.inference import plan as make_plan
-from deltaai.inference import query as ask
 from deltaai.io import read
 
 EXIT_BAD_INPUT = 2
@@ -143,7 +142,18 @@ def query(
     most_likely: Annotated[
         bool, typer.Option("--map", help="Also report the most likely joint state.")
     ] = False,
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="exact|sampler|auto",
+            help="Exactly, by a sampler trained for the question, or so where exact does not fit.",
+        ),
+    ] = "exact",
     memory_limit: MemoryLimit = None,
+    time_limit: Annotated[
+        float | None, typer.Option(help="Seconds to train a sampler at most.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of a sampler's randomness.")] = 0,
     json: AsJson = False,
     csv: AsCsv = False,
 ) -> None:
@@ -152,44 +162,19 @@ def query(
     Example: deltaai query asia.bif --evidence smoke=yes --of lung,bronc
     """
     _one_format(json, csv)
-    if csv and most_likely:
-        raise DeltaAIError("--csv prints marginals only: use --json with --map")
     model = read(file)
-    observed = parse_evidence(evidence or [], evidence_file, model)
-    names = parse_names(of, model)
-    limit = parse_bytes(memory_limit)
-    with show.progress_bar("eliminating") as progress:
-        answer = ask(model, observed, names, memory_limit=limit, progress=progress)
-        best = None
-        if most_likely:
-            best = ExactInference(
-                model,
-                observed,
-                memory_limit=answer.plan.memory_limit,
-                elimination=answer.plan.elimination,
-                progress=progress,
-            ).map()
-    if json:
-        document = show.answer_document(model, answer)
-        if best is not None:
-            document["map"] = {"log_score": best.log_score, "states": best.labels}
-        show.as_json(document)
-    elif csv:
-        show.marginals_csv(model, answer)
-    else:
-        rows = [
-            ("log Z", f"{answer.log_partition:.9g}"),
-            ("status", answer.status),
-            ("time", f"{answer.seconds:.3f} s"),
-        ]
-        if best is not None:
-            wanted = names or list(best.labels)
-            listed = ", ".join(f"{name}={best.labels[name]}" for name in wanted)
-            rows += [("best log score", f"{best.log_score:.9g}"), ("most likely", listed)]
-        given = ", ".join(f"{name}={state}" for name, state in observed.items())
-        title = f"P(. | {given})" if given and len(given) < 80 else "Marginals"
-        show.marginal_table(model, answer.marginals, escape(title))
-        show.figures("", rows)
+    run_query(
+        model,
+        parse_evidence(evidence or [], evidence_file, model),
+        parse_names(of, model),
+        method=method,
+        memory_limit=parse_bytes(memory_limit),
+        time_limit=time_limit,
+        seed=seed,
+        most_likely=most_likely,
+        is_json=json,
+        is_csv=csv,
+    )
 
 
 @app.command()

@@ -131,6 +131,10 @@ def answer_document(model: FactorGraph, answer: Answer) -> dict[str, Any]:
     return {
         "status": answer.status,
         "log_partition": answer.log_partition,
+        "stderr": answer.stderr,
+        "ess": answer.ess,
+        "khat": answer.khat,
+        "doubts": list(answer.doubts),
         "seconds": answer.seconds,
         "marginals": {
             name: dict(zip(model.variables[model.index(name)].states, row.tolist(), strict=True))

@@ -47,7 +47,7 @@ def run_fit(
         raise DeltaAIError(f"nothing to resume: there is no {checkpoint}")
     model = read(file)
     try:
-        with _training_bar() as watch:
+        with training_bar() as watch:
             sampler = fit(
                 model,
                 orders=orders,  # type: ignore[arg-type]
@@ -110,7 +110,8 @@ def _as_csv(sampler: Sampler, x: torch.Tensor) -> str:
 
 
 @contextmanager
-def _training_bar() -> Iterator[Callable[[Standing], None] | None]:
+def training_bar() -> Iterator[Callable[[Standing], None] | None]:
+    """Show the course of training, if there is a terminal to show it on."""
     if not show.err.is_terminal:
         yield None
         return

@@ -1,0 +1,57 @@
+"""Questions answered by a sampler that is trained for them."""
+
+import pytest
+
+from deltaai.errors import ConfigError, ImpossibleEvidenceError, MemoryLimitError
+from deltaai.inference.query import query
+from deltaai.models import FactorGraph, TableFactor, Variable, zoo
+
+LATTICE = zoo.ising_lattice(side=3, sigma=0.5, seed=0)
+FIRST, LAST = LATTICE.variables[0].name, LATTICE.variables[-1].name
+
+
+@pytest.mark.parametrize("evidence", [{}, {FIRST: 1, LAST: 0}])
+def test_a_sampled_answer_agrees_with_the_exact_one(evidence):
+    exact = query(LATTICE, evidence)
+    found = query(LATTICE, evidence, method="sampler", seed=1)
+    assert (exact.status, found.status) == ("exact", "estimated")
+    assert exact.interval == (exact.log_partition, exact.log_partition)
+    low, high = found.interval
+    assert low - 0.01 <= exact.log_partition <= high + 0.01
+    assert found.ess > 5000
+    for name, expected in exact.marginals.items():
+        assert found.marginals[name] == pytest.approx(expected, abs=0.02)
+
+
+def test_the_method_follows_the_plan():
+    assert query(LATTICE, method="auto", of=[FIRST]).status == "exact"
+    with pytest.raises(MemoryLimitError):
+        query(LATTICE, memory_limit=1)
+    found = query(LATTICE, method="auto", of=[FIRST], memory_limit=1)
+    assert found.status == "estimated"
+    assert list(found.marginals) == [FIRST]
+    with pytest.raises(ConfigError, match="method is 'best'"):
+        query(LATTICE, method="best")
+
+
+def test_zeros_are_propagated_and_evidence_may_decide_everything():
+    variables = [Variable("a", 2), Variable("b", 2), Variable("c", 3)]
+    same = TableFactor.from_values(["a", "b"], [[1.0, 0.0], [0.0, 2.0]])
+    never = TableFactor.from_values(["b", "c"], [[1.0, 0.0, 0.0], [0.5, 1.0, 0.0]])
+    model = FactorGraph(variables, [same, never])
+    decided = query(model, {"a": 0}, method="sampler")
+    assert decided.status == "exact"
+    assert decided.marginals["c"].tolist() == [1, 0, 0]
+    assert decided.log_partition == pytest.approx(query(model, {"a": 0}).log_partition)
+    exact, found = query(model), query(model, method="sampler")
+    assert found.log_partition == pytest.approx(exact.log_partition, abs=0.05)
+    assert found.marginals["c"][2] == 0
+    with pytest.raises(ImpossibleEvidenceError):
+        query(model, {"a": 0, "c": 1}, method="sampler")
+
+
+def test_too_little_training_is_not_trusted():
+    peaked = zoo.ising_lattice(side=5, sigma=2.0, seed=0)
+    found = query(peaked, method="sampler", time_limit=1e-9)
+    assert found.status == "untrusted"
+    assert found.doubts
