@@ -8,11 +8,11 @@ import torch
 
 from deltaai.conditionals import Conditionals, LocalConditionals, Proposal
 from deltaai.conditionals.evidence import evidence_layout, known_given
-from deltaai.errors import ConfigError, EvidenceError
+from deltaai.errors import ConfigError, EvidenceError, StateError
 from deltaai.exact import Enumeration, exact
 from deltaai.graphs import chordal_completion, maximum_cardinality_order, random_dag
 from deltaai.inference.fit import fit
-from deltaai.inference.sampler import load_sampler
+from deltaai.inference.loading import load_sampler
 from deltaai.models import FactorGraph, TableFactor, Variable, zoo
 from deltaai.objectives.delta import delta_residuals, draw_alternatives, prepare
 from deltaai.sampling.conditioned import GivenSchedule, sample_given
@@ -261,8 +261,15 @@ def test_without_evidence_it_is_an_ordinary_sampler(samplers):
     assert max(sampler.residuals(200).values()) < 0.1
 
 
-def test_an_interrupted_run_for_evidence_resumes_to_the_same_weights(tmp_path):
-    settings = {"evidence": "any", "steps": 12, "checkpoint_every": 5, "batch_size": 16, "seed": 1}
+@pytest.mark.parametrize("evidence", ["any", [LATTICE.variables[3].name]])
+def test_an_interrupted_run_for_evidence_resumes_to_the_same_weights(tmp_path, evidence):
+    settings = {
+        "evidence": evidence,
+        "steps": 12,
+        "checkpoint_every": 5,
+        "batch_size": 16,
+        "seed": 1,
+    }
     whole = fit(LATTICE, **settings)
 
     class Stop(Exception):
@@ -296,3 +303,65 @@ def test_one_variable():
     model = FactorGraph([Variable("a", 3)], [TableFactor(["a"], [0.0, 1.0, 2.0])])
     sampler = fit(model, evidence="any", steps=20, most_observed=1)
     assert sampler.posterior({"a": 2}, 10).marginals()["a"].tolist() == [0, 0, 1]
+
+
+# -- evidence that is the same every time ------------------------------------------------------
+
+FIXED = [LATTICE.variables[v].name for v in (1, 4, 6)]
+
+
+@pytest.fixture(scope="module")
+def conditioned():
+    return fit(LATTICE, evidence=FIXED, steps=400, seed=0)
+
+
+@pytest.mark.parametrize("values", [(0, 0, 0), (1, 1, 1), (0, 1, 0), (1, 0, 1)])
+def test_a_fixed_set_is_conditioned_on(conditioned, values):
+    evidence = dict(zip(FIXED, values, strict=True))
+    found = conditioned.posterior(evidence, 2000, torch.Generator().manual_seed(0))
+    truth = exact(LATTICE, evidence).log_partition()
+    assert abs(found.estimate.log_partition - truth) < 4 * found.estimate.stderr + 0.005
+    assert found.estimate.ess_fraction > 0.9
+    assert worst_error(LATTICE, evidence, found.marginals()) < 0.02
+
+
+def test_observed_variables_leave_the_graph(conditioned):
+    graph = conditioned.orders.graph
+    assert all(not graph.neighbours(LATTICE.index(name)) for name in FIXED)
+    layout = conditioned.proposal.layout
+    for variable, seen in enumerate(layout.context):
+        names = {LATTICE.variables[other].name for other in seen}
+        assert names <= set(FIXED)
+        assert not (seen and LATTICE.variables[variable].name in FIXED)
+
+
+def test_further_evidence_is_weighted_and_missing_evidence_refused(conditioned):
+    more = {**dict.fromkeys(FIXED, 1), LATTICE.variables[8].name: 0}
+    found = conditioned.posterior(more, 4000, torch.Generator().manual_seed(0))
+    assert worst_error(LATTICE, more, found.marginals()) < 0.03
+    with pytest.raises(EvidenceError, match="needs the values of"):
+        conditioned.posterior({FIXED[0]: 1})
+    with pytest.raises(StateError, match="use posterior"):
+        conditioned.sample(3)
+
+
+def test_saving_keeps_a_fixed_set(conditioned, tmp_path):
+    conditioned.save(tmp_path / "fixed.dai")
+    loaded = load_sampler(tmp_path / "fixed.dai")
+    evidence = dict.fromkeys(FIXED, 0)
+    answers = [
+        one.posterior(evidence, 100, torch.Generator().manual_seed(0))
+        for one in (conditioned, loaded)
+    ]
+    assert torch.equal(answers[0].log_weights, answers[1].log_weights)
+
+
+def test_a_fixed_set_is_some_of_the_variables():
+    with pytest.raises(ConfigError, match="0 of 9"):
+        fit(LATTICE, evidence=[], steps=2)
+    with pytest.raises(ConfigError, match="some, not all"):
+        fit(LATTICE, evidence=[v.name for v in LATTICE.variables], steps=2)
+    with pytest.raises(ConfigError, match="a list of names"):
+        fit(LATTICE, evidence="x_0_0", steps=2)
+    with pytest.raises(EvidenceError, match="no variable"):
+        fit(LATTICE, evidence=["nobody"], steps=2)

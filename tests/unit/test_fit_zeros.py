@@ -6,7 +6,7 @@ import torch
 from deltaai.errors import ConfigError, ModelError
 from deltaai.exact import Enumeration, exact
 from deltaai.inference.fit import fit
-from deltaai.inference.sampler import load_sampler
+from deltaai.inference.loading import load_sampler
 from deltaai.models import FactorGraph, TableFactor, Variable
 
 

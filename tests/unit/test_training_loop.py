@@ -13,7 +13,7 @@ import torch
 from deltaai.errors import ConfigError, FormatError, ModelError, StateError, TrainingError
 from deltaai.exact import Enumeration
 from deltaai.inference.fit import fit
-from deltaai.inference.sampler import load_sampler
+from deltaai.inference.loading import load_sampler
 from deltaai.models import FactorGraph, TableFactor, Variable, zoo
 from deltaai.training import polishing
 

@@ -17,7 +17,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from deltaai.cli import show
 from deltaai.errors import DeltaAIError
 from deltaai.inference.fit import fit
-from deltaai.inference.sampler import Sampler, load_sampler
+from deltaai.inference.loading import load_sampler
+from deltaai.inference.sampler import Sampler
 from deltaai.io import read
 from deltaai.io.atomic import replace_file
 from deltaai.sampling.importance import ImportanceEstimate

@@ -77,3 +77,25 @@ class Encoding:
         one_hot = (values == state[:, None]).to(dtype)
         rows = torch.where(is_spin[:, None], (2 * values - 1).to(dtype), one_hot)
         return torch.cat((rows, rows.new_zeros(1, batch)))
+
+    def write(
+        self,
+        features: Float[Tensor, "row *where batch"],
+        variables: Int[Tensor, "some"],
+        states: Int[Tensor, "some batch"],
+        *where: Int[Tensor, "some"],
+    ) -> None:
+        """Encode the states of some variables, all with as many features, in place.
+
+        Parameters
+        ----------
+        features : rows as :meth:`encode` gives them, perhaps with further axes in between.
+        variables, states : what to write.
+        where : for each further axis, where each variable's row is.
+        """
+        first, count = self.first_rows[variables], self.num_features[int(variables[0])]
+        if count == 1:
+            features[(first, *where)] = states.to(features.dtype).mul_(2).sub_(1)
+            return
+        for state in range(count):
+            features[(first + state, *where)] = (states == state).to(features.dtype)

@@ -1,4 +1,4 @@
-"""What a conditional sees of evidence (equation key ``any-evidence``).
+"""What a conditional sees of evidence (equation keys ``any-evidence``, ``fixed-evidence``).
 
 Under one order, with some variables observed,
 
@@ -9,12 +9,18 @@ nothing beyond the parents. The order of the unobserved variables stays perfect:
 multiply to p(unobserved | evidence). So v's descendants are the *context* of its conditional, each
 known in the columns in which it is observed, and the same mask tells which factors are inside the
 known.
+
+Where the observed variables are the same every time they need no place in the graph (the paper's
+conditional amortisation): the order is one of the others alone, on the completion of the graph they
+induce, and v's context are the observed neighbours of v and of its descendants.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -23,6 +29,8 @@ from deltaai.conditionals.layout import Layout
 from deltaai.graphs import Dag, UndirectedGraph
 
 Observed = Bool[Tensor, "var batch"]
+
+MOST_CONTEXT = 128  # descendants whose evidence a conditional sees
 
 
 def evidence_layout(num_states: list[int], dag: Dag, most: int) -> Layout:
@@ -40,6 +48,34 @@ def evidence_layout(num_states: list[int], dag: Dag, most: int) -> Layout:
         for vertex, below in enumerate(dag.descendants)
     ]
     return Layout.build(num_states, dag.parents, context)
+
+
+def fixed_evidence_layout(
+    num_states: list[int], dag: Dag, graph: UndirectedGraph, observed: Sequence[int]
+) -> Layout:
+    """Lay out conditionals that see the evidence next to what comes after them.
+
+    Parameters
+    ----------
+    num_states : of each variable.
+    dag : an order of the unobserved variables; the observed ones are joined to nothing.
+    graph : the model's Markov graph.
+    observed : variables that are observed every time.
+    """
+    is_observed = set(observed)
+    beside = [is_observed.intersection(graph.neighbours(v)) for v in range(graph.num_vertices)]
+    context = [
+        () if vertex in is_observed else sorted(set().union(*(beside[v] for v in (vertex, *below))))
+        for vertex, below in enumerate(dag.descendants)
+    ]
+    return Layout.build(num_states, dag.parents, context)
+
+
+def without_vertices(graph: UndirectedGraph, removed: Sequence[int]) -> UndirectedGraph:
+    """Graph without the edges of some vertices, which stay as isolated ones."""
+    edges = graph.edges()
+    is_kept = ~np.isin(edges, list(removed)).any(axis=1)
+    return UndirectedGraph.from_edges(graph.num_vertices, edges[is_kept])
 
 
 def known_given(

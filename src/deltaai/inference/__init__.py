@@ -2,9 +2,10 @@
 
 from deltaai.inference.check import ModelReport, check
 from deltaai.inference.fit import fit
+from deltaai.inference.loading import load_sampler
 from deltaai.inference.plan import Plan, plan
 from deltaai.inference.query import Answer, query
-from deltaai.inference.sampler import Sampler, load_sampler
+from deltaai.inference.sampler import Sampler
 
 __all__ = [
     "Answer",

@@ -8,11 +8,13 @@ an update fast.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import torch
 
 from deltaai.conditionals import Layout
+from deltaai.conditionals.evidence import without_vertices
 from deltaai.graphs import ChordalGraph, eliminate, min_fill_order
 from deltaai.models import FactorGraph
 from deltaai.objectives.learned_flow import BalanceName
@@ -34,9 +36,12 @@ def peakedness(model: FactorGraph) -> float:
     return float(ratios.sum() / max(64 * num_changes, 1))
 
 
-def suitable_graph(model: FactorGraph) -> ChordalGraph:
-    """Chordal completion by min-fill: not always the narrowest, but its DAGs have few levels."""
-    graph = model.markov_graph()
+def suitable_graph(model: FactorGraph, observed: Sequence[int] = ()) -> ChordalGraph:
+    """Chordal completion by min-fill: not always the narrowest, but its DAGs have few levels.
+
+    Variables that are observed every time are joined to nothing.
+    """
+    graph = without_vertices(model.markov_graph(), observed)
     return ChordalGraph.from_elimination(eliminate(graph, min_fill_order(graph)))
 
 

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from deltaai.conditionals.proposal import refuse_zeros
 from deltaai.errors import ConfigError, ModelError, StateError
 from deltaai.inference.defaults import suitable_config, suitable_graph, suitable_hidden
-from deltaai.inference.proposals import build_proposal
+from deltaai.inference.proposals import EvidenceKind, build_proposal
 from deltaai.inference.sampler import Sampler
 from deltaai.models import FactorGraph, States
 from deltaai.models.smoothing import smoothed
 from deltaai.sampling.orders import Orders, OrdersKind
 from deltaai.threads import limited_threads
-from deltaai.training.any_evidence import AnyEvidence
+from deltaai.training.given_evidence import AnyEvidence, FixedEvidence
 from deltaai.training.loop import Progress, Trainer
 from deltaai.training.metrics import MetricsLog
 from deltaai.training.task import Task
 from deltaai.training.tasks import task_of
 
-MOST_CONTEXT = 128  # descendants whose evidence a conditional sees
-# The weights that training looks at are those without evidence, no reason to stop.
-ANY_EVIDENCE = {"steps": 800, "polish_steps": 0, "target_ess": None}
+# The weights that training looks at are those of one evidence or none, no reason to stop.
+WITH_EVIDENCE = {"steps": 800, "polish_steps": 0, "target_ess": None}
 
 
 def fit(
@@ -35,7 +34,7 @@ def fit(
     family: str = "local",
     hidden: int | None = None,
     is_informed: bool = True,
-    evidence: Literal["any"] | None = None,
+    evidence: str | Sequence[str] | None = None,
     most_observed: int | None = None,
     smoothing: float | int | None = None,
     states: States | None = None,
@@ -59,7 +58,9 @@ def fit(
     hidden : hidden units of the networks (default: from the model and the family).
     is_informed : whether log-factors among known variables are part of the conditionals.
     evidence : ``"any"`` trains one q for any evidence: its conditionals see the evidence among
-        their descendants, so that answers under new evidence have nearly even weights.
+        their descendants, so that answers under new evidence have nearly even weights. A list of
+        names trains q given the values of these variables, which are then needed every time; they
+        leave the graph, which becomes narrower.
     most_observed : observed variables in training at most (default: a third of all).
     smoothing : train on tables whose zeros are floored at this share of their largest entry, such
         as 1e-3; needed if there are zeros. Estimates use the true factors all the same.
@@ -83,17 +84,16 @@ def fit(
         raise ModelError("the model has no variables, so there is nothing to train")
     target = model if smoothing is None else smoothed(model, smoothing)
     refuse_zeros(target)
-    sources = Orders.of(suitable_graph(model), orders)
+    given = _given(model, evidence, orders, states, settings)
+    sources = Orders.of(suitable_graph(model, given if isinstance(given, tuple) else ()), orders)
     width = hidden or suitable_hidden(target, family)
-    is_any = _is_any(evidence, orders, states, settings)
-    most_context = MOST_CONTEXT if is_any else 0
     proposal = build_proposal(
         model,
         sources,
         width,
         family=family,
         is_informed=is_informed,
-        most_context=most_context,
+        evidence=given,
         smoothing=smoothing,
         seed=seed,
     )
@@ -102,9 +102,9 @@ def fit(
         proposal.layout,
         width,
         family,
-        is_many=orders == "many" or is_any,
+        is_many=orders == "many" or given is not None,
         seed=seed,
-        **(ANY_EVIDENCE if is_any else {}) | settings,
+        **({} if given is None else WITH_EVIDENCE) | settings,
     )
     identity: dict[str, str | int | float] = {
         "model": model.content_hash(),
@@ -120,10 +120,13 @@ def fit(
             raise StateError("states to train at were given, but there are none")
         content = states.contiguous().cpu().numpy().tobytes()
         identity["states"] = hashlib.sha256(content).hexdigest()
-    if is_any:
+    if given == "any":
         most = -(-model.num_variables // 3) if most_observed is None else most_observed
         identity |= {"evidence": "any", "most_observed": most}
         task: Task = AnyEvidence(proposal, sources, most)
+    elif given is not None:
+        identity["evidence"] = str(given)
+        task = FixedEvidence(proposal, sources, given)
     else:
         task = task_of(config, proposal, sources, states)
     trainer = Trainer(task, config, identity)
@@ -138,22 +141,34 @@ def fit(
     ):
         trainer.run(checkpoint=path, metrics=log, watch=watch)
         history = [dict(row) for row in log.rows]
-    rest = (family, width, most_context, smoothing, history)
+    rest = (family, width, given, smoothing, history)
     return Sampler(model, proposal, sources, config, *rest)
 
 
-def _is_any(
-    evidence: str | None, orders: OrdersKind, states: States | None, settings: dict[str, Any]
-) -> bool:
+def _given(
+    model: FactorGraph,
+    evidence: str | Sequence[str] | None,
+    orders: OrdersKind,
+    states: States | None,
+    settings: dict[str, Any],
+) -> EvidenceKind:
+    """Check what evidence q is to be trained for."""
     if evidence is None:
-        return False
-    if evidence != "any":
-        raise ConfigError(f"evidence is {evidence!r}: 'any', or nothing")
+        return None
     if orders != "one":
-        raise ConfigError("any evidence is trained in one order: choose orders='one'")
+        raise ConfigError("evidence is trained in one order: choose orders='one'")
     if states is not None or settings.get("objective", "delta") != "delta":
         raise ConfigError(
-            "any evidence is trained with the Delta objective at states of q: leave states and "
-            "objective out"
+            "with evidence, q is trained with the Delta objective at its own states: leave states "
+            "and objective out"
         )
-    return True
+    if evidence == "any":
+        return "any"
+    if isinstance(evidence, str):
+        raise ConfigError(f"evidence is {evidence!r}: give 'any', or a list of names")
+    variables = tuple(sorted({model.index(name) for name in evidence}))
+    if not variables or len(variables) == model.num_variables:
+        raise ConfigError(
+            f"evidence names {len(variables)} of {model.num_variables} variables: some, not all"
+        )
+    return variables

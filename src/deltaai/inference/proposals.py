@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 
 from deltaai.conditionals import Layout, Proposal, build_conditionals
-from deltaai.conditionals.evidence import evidence_layout
+from deltaai.conditionals.evidence import MOST_CONTEXT, evidence_layout, fixed_evidence_layout
 from deltaai.models import FactorGraph
 from deltaai.models.smoothing import smoothed
 from deltaai.sampling.orders import Orders
+
+EvidenceKind = Literal["any"] | tuple[int, ...] | None
 
 
 def build_proposal(
@@ -18,7 +22,7 @@ def build_proposal(
     *,
     family: str = "local",
     is_informed: bool = True,
-    most_context: int = 0,
+    evidence: EvidenceKind = None,
     smoothing: float | int | None = None,
     seed: int = 0,
 ) -> Proposal:
@@ -30,15 +34,17 @@ def build_proposal(
     orders : one order or many.
     hidden, family : of the conditionals.
     is_informed : whether log-factors among the known are part of the logits.
-    most_context : descendants whose evidence a conditional sees at most.
+    evidence : ``"any"``, or the variables that are observed every time.
     smoothing : what zeros of the tables are floored at, as a share of the largest entry.
     seed : of the initial weights.
     """
     if smoothing is not None:
         model = smoothed(model, smoothing)
     num_states = model.num_states.tolist()
-    if most_context:
-        layout = evidence_layout(num_states, orders.fixed, most_context)
+    if evidence == "any":
+        layout = evidence_layout(num_states, orders.fixed, MOST_CONTEXT)
+    elif evidence is not None:
+        layout = fixed_evidence_layout(num_states, orders.fixed, model.markov_graph(), evidence)
     else:
         layout = Layout.build(num_states, orders.inputs())
     generator = torch.Generator().manual_seed(seed)

@@ -13,20 +13,21 @@ from jaxtyping import Float
 from torch import Tensor
 
 from deltaai.conditionals import Proposal, known_under
-from deltaai.errors import ConfigError, FormatError, ModelError, StateError
-from deltaai.graphs import ChordalGraph, Dag, UndirectedGraph, random_dag
-from deltaai.inference.posterior import EvidenceDrawer, WeightedSamples
-from deltaai.inference.proposals import build_proposal
+from deltaai.errors import EvidenceError, StateError
+from deltaai.graphs import Dag, random_dag
+from deltaai.inference.posterior import EvidenceDrawer
+from deltaai.inference.proposals import EvidenceKind
 from deltaai.inference.trust import Verdict
+from deltaai.inference.weighted import WeightedSamples
 from deltaai.models import Evidence, FactorGraph, States
-from deltaai.models.storage import model_from_tensors, model_to_tensors
+from deltaai.models.storage import model_to_tensors
 from deltaai.objectives import delta_residuals, draw_alternatives, prepare
 from deltaai.sampling.ancestral import Schedule, sample_ancestrally
 from deltaai.sampling.importance import ImportanceEstimate, estimate_from_log_weights
 from deltaai.sampling.orders import Orders
 from deltaai.sampling.policies import ON_POLICY
 from deltaai.threads import limited_threads
-from deltaai.training.checkpoint import load_tensors, save_tensors
+from deltaai.training.checkpoint import save_tensors
 from deltaai.training.config import TrainingConfig
 
 SAMPLER_KIND = "sampler"
@@ -44,8 +45,7 @@ class Sampler:
     orders : the orders it was trained for.
     config : how it was trained.
     family, hidden : which conditionals q has, and their width.
-    most_context : descendants whose evidence a conditional sees at most; 0 if q was not trained
-        for evidence.
+    evidence : what evidence q was trained for: ``"any"``, some variables every time, or none.
     smoothing : floor of zeros in the tables that q was trained on; the model keeps its zeros.
     history : estimates taken while training, one row each.
     """
@@ -56,7 +56,7 @@ class Sampler:
     config: TrainingConfig
     family: str = "local"
     hidden: int = 32
-    most_context: int = 0
+    evidence: EvidenceKind = None
     smoothing: float | int | None = None
     history: list[dict[str, Any]] = field(default_factory=list)
 
@@ -131,9 +131,9 @@ class Sampler:
     ) -> WeightedSamples:
         """Weighted samples given evidence, whatever evidence the sampler was trained for.
 
-        A sampler trained with ``evidence="any"`` draws from its conditionals given the evidence.
-        Any other draws in an order that has the evidence first, as far as the graph allows, with
-        particles that are weighted and resampled as observed variables are passed.
+        A sampler trained for evidence draws from its conditionals given the evidence. Any other
+        draws in an order that has the evidence first, as far as the graph allows, with particles
+        that are weighted and resampled as observed variables are passed.
 
         Parameters
         ----------
@@ -152,6 +152,14 @@ class Sampler:
         """Weighted samples for each of many rows of evidence, evaluated together."""
         drawer = EvidenceDrawer.of(self.model, self.proposal, self.orders)
         resolved = [self.model.resolve_evidence(row) for row in rows]
+        needed = self.evidence if isinstance(self.evidence, tuple) else ()
+        for row in resolved:
+            missing = [self.model.variables[v].name for v in needed if v not in row]
+            if missing:
+                raise EvidenceError(
+                    f"this sampler needs the values of {', '.join(missing)}: give them, or fit "
+                    "with evidence='any'"
+                )
         with limited_threads(1):
             yield from drawer.draw(resolved, num_samples, generator)
 
@@ -188,6 +196,9 @@ class Sampler:
         return dict(zip((v.name for v in self.model.variables), mean.tolist(), strict=True))
 
     def _checked(self, dag: Dag | None) -> Dag:
+        if isinstance(self.evidence, tuple) and self.evidence:
+            names = ", ".join(self.model.variables[v].name for v in self.evidence)
+            raise StateError(f"this sampler is for given values of {names}: use posterior")
         if dag is None:
             return self.orders.fixed
         if self.orders.kind == "one" and dag.parents != self.orders.fixed.parents:
@@ -219,41 +230,10 @@ class Sampler:
             "orders": self.orders.kind,
             "family": self.family,
             "hidden": self.hidden,
-            "most_context": self.most_context,
+            "evidence": list(self.evidence) if isinstance(self.evidence, tuple) else self.evidence,
             "smoothing": self.smoothing,
             "is_informed": self.proposal.is_informed,
             "config": self.config.to_dict(),
             "history": self.history,
         }
         save_tensors(path, tensors, metadata, kind=SAMPLER_KIND)
-
-
-def load_sampler(path: str | Path) -> Sampler:
-    """Read a sampler that :meth:`Sampler.save` wrote; anything else is refused."""
-    tensors, metadata = load_tensors(path, SAMPLER_KIND)
-    try:
-        part = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
-        model = model_from_tensors(part, metadata["model"])
-        edges = tensors["graph.edges"].numpy()
-        graph = UndirectedGraph.from_edges(model.num_variables, edges)
-        chordal = ChordalGraph(graph.offsets, graph.targets, tuple(tensors["graph.order"].tolist()))
-        orders = Orders.of(chordal, metadata["orders"])
-        family, hidden = metadata["family"], metadata["hidden"]
-        most_context, smoothing = metadata["most_context"], metadata["smoothing"]
-        proposal = build_proposal(
-            model,
-            orders,
-            hidden,
-            family=family,
-            is_informed=metadata["is_informed"],
-            most_context=most_context,
-            smoothing=smoothing,
-        )
-        weights = {k.removeprefix("q."): v for k, v in tensors.items() if k.startswith("q.")}
-        proposal.conditionals.load_state_dict(weights)
-        config = TrainingConfig.from_dict(metadata["config"])
-        history = list(metadata["history"])
-        rest = (family, hidden, most_context, smoothing, history)
-        return Sampler(model, proposal, orders, config, *rest)
-    except (KeyError, TypeError, RuntimeError, ModelError, ConfigError) as error:
-        raise FormatError(path, None, f"the sampler in it is incomplete: {error}") from error

@@ -166,18 +166,5 @@ def sample_ancestrally(
                 states, log_prob = choose(logits, part.dags)
                 columns[variables, part.dags] = states
                 log_q.index_add_(0, part.dags, log_prob)
-                _write_features(features, proposal, variables, part.dags, states)
+                encoding.write(features, variables, states, part.dags)
     return columns, log_q
-
-
-def _write_features(
-    features: Tensor, proposal: Proposal, variables: Tensor, dags: Tensor, states: Tensor
-) -> None:
-    encoding = proposal.layout.encoding
-    first = encoding.first_rows[variables]
-    count = encoding.num_features[int(variables[0])]
-    if count == 1:
-        features[first, dags] = states.to(features.dtype).mul_(2).sub_(1)
-        return
-    for state in range(count):
-        features[first + state, dags] = (states == state).to(features.dtype)

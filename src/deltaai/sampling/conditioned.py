@@ -28,7 +28,6 @@ from deltaai.conditionals.base import Known
 from deltaai.conditionals.evidence import Observed
 from deltaai.conditionals.folded import LARGEST_ARITY, fold
 from deltaai.conditionals.informed import relative_slices
-from deltaai.conditionals.layout import Layout
 from deltaai.conditionals.proposal import Proposal, log_softmax_at
 from deltaai.graphs import Dag
 from deltaai.sampling.policies import ON_POLICY, Choose, Policy
@@ -132,7 +131,7 @@ class _Columns:
         self.states[variables] = states
         self.log_drawn += log_prob.masked_fill(is_given, 0).sum(0)
         self.log_given += log_prob.masked_fill(~is_given, 0).sum(0)
-        _write(self.features, layout, variables, states)
+        layout.encoding.write(self.features, variables, states)
 
     def keep(self, index: Int[Tensor, "batch"]) -> None:
         """Replace every column by another; evidence must be the same in both."""
@@ -226,14 +225,3 @@ def _resampled(
     chosen = torch.searchsorted(cumulative / cumulative[:, -1:], points, right=True)
     chosen = chosen.clamp(max=particles - 1).where(is_wanted[:, None], torch.arange(particles))
     return (chosen + particles * torch.arange(groups)[:, None]).flatten()
-
-
-def _write(features: Tensor, layout: Layout, variables: Tensor, states: Tensor) -> None:
-    """Encode the states of variables that have the same number of states."""
-    first = layout.encoding.first_rows[variables]
-    count = layout.encoding.num_features[int(variables[0])]
-    if count == 1:
-        features[first] = states.to(features.dtype).mul_(2).sub_(1)
-        return
-    for state in range(count):
-        features[first + state] = (states == state).to(features.dtype)

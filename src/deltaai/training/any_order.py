@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from deltaai.conditionals.proposal import refuse_zeros
 from deltaai.errors import ModelError, TrainingError
 from deltaai.models import FactorGraph
-from deltaai.objectives.any_order import AnyOrderBatch, AnyOrderObjective
+from deltaai.objectives.any_order import AnyOrderObjective
 from deltaai.sampling.any_order import AnyOrderPolicy
 from deltaai.sampling.importance import ImportanceEstimate, estimate_from_log_weights
 from deltaai.sampling.policies import Policy
@@ -55,7 +55,6 @@ class AnyOrderTask(Task):
         self.trained = nn.ModuleDict({"policy": sampler, "objective": objective})
         # Scores of large models need double precision, even if their factors are single.
         self.scorer = model.to(dtype=torch.float64)
-        self.batch: AnyOrderBatch | None = None
         self.beta: float | int = 1.0
 
     def parameter_groups(self, learning_rate: float | int) -> list[dict[str, Any]]:
@@ -65,11 +64,6 @@ class AnyOrderTask(Task):
 
     def redraw(self, rng: np.random.Generator) -> None:
         """Do nothing: orders come with the paths."""
-
-    @property
-    def is_drawn(self) -> bool:
-        """Whether there are paths to make an update at."""
-        return self.batch is not None
 
     def draw(
         self, size: int, policy: Policy, beta: float | int, generator: torch.Generator

@@ -48,7 +48,6 @@ class FullSamples(Task):
         self.scorer = proposal.model.to(dtype=torch.float64)
         self.dags: list[Dag] = []
         self.paths: Paths | None = None
-        self.batch: Any = None
 
     def with_objective(self, objective: Objective[Any]) -> FullSamples:
         """Go on with the same q and orders and another objective, at states that q draws."""
@@ -74,11 +73,6 @@ class FullSamples(Task):
         self.schedule = Schedule.build(self.proposal, dags, masks=is_several)
         self.known_by_dag = known_under(self.proposal.layout, dags) if is_several else None
         self.batch = None  # its states belong to the orders before
-
-    @property
-    def is_drawn(self) -> bool:
-        """Whether there are states to make an update at."""
-        return self.batch is not None
 
     def draw(
         self, size: int, policy: Policy, beta: float | int, generator: torch.Generator

@@ -43,7 +43,6 @@ class SubDags(Task):
         self.schedule = Schedule.build(proposal, [orders.fixed], masks=True)
         self.scorer = proposal.model.to(dtype=torch.float64)
         self.free = (proposal.model.num_states > 1).nonzero().squeeze(1).tolist()
-        self.batch: Any = None
 
     def parameter_groups(self, learning_rate: float | int) -> list[dict[str, Any]]:
         """Groups of q."""
@@ -56,11 +55,6 @@ class SubDags(Task):
         others = rng.choice(self.free, size=rest, replace=False).tolist() if rest else []
         self.plan = self.planner.draw([*self.free * copies, *others], rng)
         self.batch = None
-
-    @property
-    def is_drawn(self) -> bool:
-        """Whether there are samples to make an update at."""
-        return self.batch is not None
 
     def draw(
         self, size: int, policy: Policy, beta: float | int, generator: torch.Generator

@@ -25,9 +25,11 @@ class Task(ABC):
     Attributes
     ----------
     trained : everything that is trained: q, and what the objective learns besides.
+    batch : what the states that were drawn last fix; ``None`` if there are none.
     """
 
     trained: nn.Module
+    batch: Any = None
 
     @abstractmethod
     def parameter_groups(self, learning_rate: float | int) -> list[dict[str, Any]]:
@@ -38,9 +40,9 @@ class Task(ABC):
         """Draw new orders, if there are several; states drawn before are forgotten then."""
 
     @property
-    @abstractmethod
     def is_drawn(self) -> bool:
         """Whether there are states to make an update at."""
+        return self.batch is not None
 
     @abstractmethod
     def draw(
