@@ -108,7 +108,7 @@ import fake_experiment
 def run_part(part):
     Path(os.environ["PIDS"], str(os.getpid())).write_text(part.name)
     if part.seed == 1:
-        time.sleep(60)
+        time.sleep(600)
     yield from fake_experiment.run_part(part)
 
 EXPERIMENT = replace(fake_experiment.EXPERIMENT, run_part=run_part)
@@ -133,7 +133,7 @@ def test_ctrl_c_and_kill_leave_finished_parts_and_no_processes(tmp_path, stop):
         start_new_session=True,
     )
     done = out / "parts" / "ladder--delta--0.csv"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while not (done.exists() and len(list(pids.iterdir())) == 2):
         assert time.monotonic() < deadline
         time.sleep(0.1)

@@ -190,7 +190,7 @@ def reference_correction(conditionals, variable, known):
             state[first : first + layout.encoding.num_features[other]] = features[
                 first : first + layout.encoding.num_features[other]
             ]
-        for layer in conditionals.layers:
+        for layer in conditionals.body.layers:
             state = layer.norm(layer.weight @ state + layer.bias).relu()
         return conditionals.heads[rows] @ state + conditionals.head_biases[rows]
     weights = conditionals.networks[number]
