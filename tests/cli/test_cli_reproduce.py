@@ -89,12 +89,14 @@ def test_list_and_bad_requests(run, tmp_path):
 
 
 _PROGRAM = """
-import sys, time
+import signal
 import slow_experiment
 from deltaai.cli.app import main
 from deltaai.experiments import registry
 
 if __name__ == "__main__":
+    # Tests that run in the background ignore Ctrl-C, and their children inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     registry.MODULES = {"slow": "slow_experiment"}
     main()
 """
