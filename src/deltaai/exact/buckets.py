@@ -32,6 +32,7 @@ from deltaai.exact.log_tables import (
     aligned_shapes,
     flat_index,
     marginalise,
+    sorted_tables,
 )
 from deltaai.exact.memory import most_waiting
 from deltaai.graphs import Elimination
@@ -67,31 +68,16 @@ class BucketTree:
         for variable, parent in enumerate(self.parents):
             if parent >= 0:
                 self.children[parent].append(variable)
+        tables, self.constant = sorted_tables(model, self.order)
         self.factors: list[list[LogTable]] = [[] for _ in self.order]
-        self.constant = 0.0
-        self._sort_factors(model)
+        for table in tables:
+            self.factors[table.scope[0]].append(table)
         self._take_memory(model.device)
 
     @property
     def num_variables(self) -> int:
         """Number of variables."""
         return len(self.order)
-
-    def _sort_factors(self, model: FactorGraph) -> None:
-        rank = torch.tensor(self.rank, dtype=torch.long, device=model.device)
-        with torch.no_grad():
-            for group in model.groups:
-                tables = group.log_tables().double()
-                if group.arity == 0:
-                    self.constant += float(tables.sum())
-                    continue
-                ranks, places = rank[group.scopes].sort(dim=1)
-                for scope, order, table in zip(
-                    ranks.tolist(), places.tolist(), tables, strict=True
-                ):
-                    self.factors[scope[0]].append(
-                        LogTable(tuple(scope), table.permute(order).reshape(-1))
-                    )
 
     def _take_memory(self, device: torch.device) -> None:
         self._front_sizes = [math.prod(self.sizes[u] for u in front) for front in self.fronts]

@@ -1,4 +1,4 @@
-"""Log-tables over scopes: add several, sum variables out, read entries.
+"""Log-tables over scopes: make them of factors, add several, sum variables out, read entries.
 
 Variables are numbers in elimination order and every scope is ascending, so any two tables agree
 on the order of their axes and combining them is broadcasting. Tables are stored flat; neighbouring
@@ -19,6 +19,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from deltaai.models import FactorGraph
+
 Scope = tuple[int, ...]
 Sizes = Sequence[int]
 Buffers = tuple[Tensor, Tensor]  # two flat scratch tables, used in turn
@@ -30,6 +32,24 @@ class LogTable:
 
     scope: Scope
     values: Float[Tensor, "entry"]
+
+
+def sorted_tables(model: FactorGraph, order: Sequence[int]) -> tuple[list[LogTable], float]:
+    """Write all factors as tables over places in an order, and the log of those over nothing."""
+    rank = torch.empty(len(order), dtype=torch.long)
+    rank[list(order)] = torch.arange(len(order))
+    rank = rank.to(model.device)
+    found, constant = [], 0.0
+    with torch.no_grad():
+        for group in model.groups:
+            tables = group.log_tables().double()
+            if group.arity == 0:
+                constant += float(tables.sum())
+                continue
+            ranks, places = rank[group.scopes].sort(dim=1)
+            for scope, axes, table in zip(ranks.tolist(), places.tolist(), tables, strict=True):
+                found.append(LogTable(tuple(scope), table.permute(axes).reshape(-1)))
+    return found, constant
 
 
 def add_all(tables: Sequence[LogTable], sizes: Sizes, buffers: Buffers) -> Float[Tensor, "entry"]:
@@ -79,6 +99,28 @@ def marginalise(
         torch.sum(values.view(shape), dim=summed, keepdim=True, out=out.view(kept))
     else:
         out.copy_(values)
+
+
+def log_marginalise(
+    values: Float[Tensor, "entry"],
+    scope: Scope,
+    keep: Scope,
+    sizes: Sizes,
+    scratch: Float[Tensor, "entry"],
+    out: Float[Tensor, "kept"],
+) -> None:
+    """Logarithm of the sum of exponentials over all variables but those kept, exact for -inf."""
+    shape, kept = aligned_shapes((scope, keep), scope, sizes)
+    summed = [axis for axis, size in enumerate(shape) if size != kept[axis]]
+    if not summed:
+        out.copy_(values)
+        return
+    table, work, total = values.view(shape), scratch.view(shape), out.view(kept)
+    top = table.amax(summed, keepdim=True)
+    top.masked_fill_(top == -math.inf, 0.0)
+    torch.sub(table, top, out=work)
+    torch.sum(work.exp_(), dim=summed, keepdim=True, out=total)
+    total.log_().add_(top)
 
 
 def flat_index(

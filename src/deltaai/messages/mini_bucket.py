@@ -19,11 +19,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from deltaai.errors import ConfigError, format_bytes
 from deltaai.exact import default_memory_limit, without_fixed
-from deltaai.exact.log_tables import LogTable
+from deltaai.exact.log_tables import sorted_tables
 from deltaai.graphs import (
     Elimination,
     UndirectedGraph,
@@ -123,7 +122,7 @@ def mini_bucket_bound(
 
     best: tuple[float, Elimination, MiniBucketPlan] | None = None
     for tried, elimination in enumerate(_eliminations(graph, states, num_orders, seed)):
-        factors, constant = _sorted_tables(reduced, elimination)
+        factors, constant = sorted_tables(reduced, elimination.order)
         plan = largest_affordable_plan(
             [table.scope for table in factors],
             [states[vertex] for vertex in elimination.order],
@@ -145,7 +144,7 @@ def mini_bucket_bound(
     assert best is not None  # there is at least one order
     upper, elimination, plan = best
     if not plan.is_exact and upper > -math.inf and num_iterations > 0:
-        factors, constant = _sorted_tables(reduced, elimination)
+        factors, constant = sorted_tables(reduced, elimination.order)
         passes = MiniBucketPasses(plan, factors, reduced.device)
         tightened = tighten(passes, num_iterations, lambda done: report(num_orders + done))
         upper = min(upper, constant + tightened)
@@ -184,21 +183,3 @@ def _eliminations(
             yield eliminate(graph, min_fill_order(graph, ties))
         else:
             yield eliminate(graph, min_weight_order(graph, states, ties))
-
-
-def _sorted_tables(model: FactorGraph, elimination: Elimination) -> tuple[list[LogTable], float]:
-    """Write all factors as tables over places in the order, and the log of those over nothing."""
-    rank = torch.empty(model.num_variables, dtype=torch.long)
-    rank[list(elimination.order)] = torch.arange(model.num_variables)
-    rank = rank.to(model.device)
-    found, constant = [], 0.0
-    with torch.no_grad():
-        for group in model.groups:
-            tables = group.log_tables().double()
-            if group.arity == 0:
-                constant += float(tables.sum())
-                continue
-            ranks, places = rank[group.scopes].sort(dim=1)
-            for scope, order, table in zip(ranks.tolist(), places.tolist(), tables, strict=True):
-                found.append(LogTable(tuple(scope), table.permute(order).reshape(-1)))
-    return found, constant

@@ -35,9 +35,8 @@ from deltaai.exact.log_tables import (
     Buffers,
     LogTable,
     Scope,
-    Sizes,
     add_all,
-    aligned_shapes,
+    log_marginalise,
     log_sum_first,
 )
 from deltaai.messages.mini_bucket_partition import MiniBucketPlan
@@ -203,25 +202,3 @@ class MiniBucketPasses:
     ) -> None:
         scope, scratch = self.plan.mini_buckets[number].scope, self._unused_buffer(values)
         log_marginalise(values, scope, keep, self.plan.sizes, scratch, out)
-
-
-def log_marginalise(
-    values: Float[Tensor, "entry"],
-    scope: Scope,
-    keep: Scope,
-    sizes: Sizes,
-    scratch: Float[Tensor, "entry"],
-    out: Float[Tensor, "kept"],
-) -> None:
-    """Logarithm of the sum of exponentials over all variables but those kept, exact for -inf."""
-    shape, kept = aligned_shapes((scope, keep), scope, sizes)
-    summed = [axis for axis, size in enumerate(shape) if size != kept[axis]]
-    if not summed:
-        out.copy_(values)
-        return
-    table, work, total = values.view(shape), scratch.view(shape), out.view(kept)
-    top = table.amax(summed, keepdim=True)
-    top.masked_fill_(top == -math.inf, 0.0)
-    torch.sub(table, top, out=work)
-    torch.sum(work.exp_(), dim=summed, keepdim=True, out=total)
-    total.log_().add_(top)
