@@ -26,10 +26,10 @@ from torch import Tensor
 
 from deltaai.conditionals.base import Known
 from deltaai.conditionals.evidence import Observed
-from deltaai.conditionals.folded import LARGEST_ARITY, fold
-from deltaai.conditionals.informed import relative_slices
 from deltaai.conditionals.proposal import Proposal, log_softmax_at
 from deltaai.graphs import Dag
+from deltaai.sampling.filling import Filling
+from deltaai.sampling.parts import Levels, Part, parts_by_level
 from deltaai.sampling.policies import ON_POLICY, Choose, Policy
 
 # Particles are resampled when fewer than this share of them is effective.
@@ -37,48 +37,15 @@ RESAMPLE_BELOW = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class GivenPart:
-    """Variables of one bucket that are due at a level, and the factors that enter their logits."""
-
-    bucket: int
-    members: Int[Tensor, "pair"]
-    terms: tuple[tuple[int, Tensor, Tensor], ...]  # term, factors of the term, their pair
-
-
-@dataclass(frozen=True, eq=False)
 class GivenSchedule:
     """Levels of an order for sampling with any evidence."""
 
-    levels: tuple[tuple[GivenPart, ...], ...]
+    levels: Levels
 
     @classmethod
     def build(cls, proposal: Proposal, dag: Dag) -> GivenSchedule:
         """Work out which variables and factors are due when."""
-        bucket_of = proposal.layout.bucket_of.numpy()
-        owners = []
-        for term in proposal.terms.terms if proposal.is_informed else ():
-            group = proposal.model.groups[term.group]
-            owner = group.scopes[term.factors, term.place].cpu().numpy()
-            # None of those that are folded.
-            owners.append(owner if group.arity > LARGEST_ARITY else owner[:0])
-        levels = []
-        for layer in dag.levels:
-            variables = np.array(layer)
-            parts = []
-            for bucket in np.unique(bucket_of[variables, 0]).tolist():
-                chosen = variables[bucket_of[variables, 0] == bucket]
-                pair_of = np.full(len(bucket_of), -1)
-                pair_of[chosen] = np.arange(len(chosen))
-                terms = []
-                for position, owner in enumerate(owners):
-                    factors = np.flatnonzero(pair_of[owner] >= 0)
-                    if len(factors):
-                        pairs = torch.from_numpy(pair_of[owner[factors]])
-                        terms.append((position, torch.from_numpy(factors), pairs))
-                members = torch.from_numpy(bucket_of[chosen, 1])
-                parts.append(GivenPart(bucket, members, tuple(terms)))
-            levels.append(tuple(parts))
-        return cls(tuple(levels))
+        return cls(parts_by_level(proposal, [dag], only_before=False))
 
 
 class _Columns:
@@ -91,52 +58,34 @@ class _Columns:
         observed: Observed,
         known: Known,
     ) -> None:
-        layout = proposal.layout
-        self.proposal, self.observed, self.known = proposal, observed, known
-        self.states = columns.where(observed, 0).long()
-        self.features = layout.encoding.encode(self.states, proposal.model.dtype)
-        self.features[:-1] *= observed[layout.encoding.owners]  # the rest is not there yet
-        self.log_drawn = torch.zeros(columns.shape[1], dtype=proposal.model.dtype)
+        layout, dtype = proposal.layout, proposal.model.dtype
+        self.observed, self.known = observed, known
+        states = columns.where(observed, 0).long()
+        features = layout.encoding.encode(states, dtype)
+        features[:-1] *= observed[layout.encoding.owners]  # the rest is not there yet
+        self.filling = Filling(proposal, 1, states, features)
+        self.log_drawn = torch.zeros(columns.shape[1], dtype=dtype)
         self.log_given = torch.zeros_like(self.log_drawn)
-        self.folded = None
-        if proposal.is_informed:
-            self.folded = fold(proposal.terms, proposal.model.groups, proposal.model.dtype)
 
-    def fill(self, part: GivenPart, choose: Choose, beta: float | int) -> None:
+    @property
+    def states(self) -> Int[Tensor, "var batch"]:
+        """What the columns hold."""
+        return self.filling.states
+
+    def fill(self, part: Part, choose: Choose, beta: float | int) -> None:
         """Draw the variables of a part where they are not observed."""
-        proposal, layout = self.proposal, self.proposal.layout
-        bucket, batch = layout.buckets[part.bucket], self.states.shape[1]
-        inputs = self.features[bucket.feature_rows[part.members]]
-        seen = None
-        if self.known is not None:
-            slots = self.known[bucket.slots].view(bucket.size, bucket.num_inputs, batch)
-            seen = slots[part.members]
-        logits = proposal.conditionals.logits_at(part.bucket, part.members, inputs, seen)
-        if self.folded is not None:
-            inside = self.folded[part.bucket].logits(part.members, inputs, seen)
-            logits = logits.add(inside, alpha=beta)
-        for position, factors, pairs in part.terms:
-            term = proposal.terms.terms[position]
-            group, chosen = proposal.model.groups[term.group], term.factors[factors]
-            values = self.states[group.scopes[chosen].T]
-            slices = relative_slices(group, chosen, values, term.place)
-            if self.known is not None:
-                slices = slices * self.known[term.slots[factors]].prod(1)[:, None]
-            logits = logits.index_add(0, pairs, slices, alpha=beta)
-        variables = bucket.variables[part.members]
-        is_given = self.observed[variables]
-        drawn, _ = choose(logits, torch.zeros_like(part.members))
-        states = self.states[variables].where(is_given, drawn)
+        is_given = self.observed[part.variables]
+        logits = self.filling.logits(part, beta, self.known)
+        drawn, _ = choose(logits, part.dags)
+        states = self.states[part.variables].where(is_given, drawn)
         log_prob = log_softmax_at(logits, states)
-        self.states[variables] = states
         self.log_drawn += log_prob.masked_fill(is_given, 0).sum(0)
         self.log_given += log_prob.masked_fill(~is_given, 0).sum(0)
-        layout.encoding.write(self.features, variables, states)
+        self.filling.write(part, states)
 
     def keep(self, index: Int[Tensor, "batch"]) -> None:
         """Replace every column by another; evidence must be the same in both."""
-        self.states = self.states[:, index]
-        self.features = self.features[:, index]
+        self.filling.keep(index)
         self.log_drawn, self.log_given = self.log_drawn[index], self.log_given[index]
 
 
