@@ -44,6 +44,13 @@ class Proposal:
         self.layout: Layout = conditionals.layout
         self.terms = FactorTerms(model, self.layout)
 
+    def scorer(self) -> FactorGraph:
+        """Return the target in double precision: scores of large models are sums of many factors.
+
+        It does not follow a target that learns: take it anew when that has changed.
+        """
+        return self.model.to(dtype=torch.float64)
+
     def factor_logits(
         self, columns: Int[Tensor, "var batch"], known: Known = None, beta: float | int = 1.0
     ) -> Float[Tensor, "row batch"]:

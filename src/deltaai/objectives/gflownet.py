@@ -72,8 +72,7 @@ class BalanceObjective(LearnedFlow, Objective[FlowBatch]):
         self.flow: nn.Module | None = None
         if self.needs_flow:
             self.flow = FlowNetwork(proposal.conditionals, generator=generator)
-        # The shared model is single precision; scores of large models are sums of many factors.
-        self.scorer = proposal.model.to(dtype=torch.float64)
+        self.scorer = proposal.scorer()
 
     def parameter_groups(self, learning_rate: float | int) -> list[dict[str, Any]]:
         """Log Z with a rate of its own, and the flow with that of q."""

@@ -68,8 +68,7 @@ class LogVarianceObjective(Objective[PathBatch]):
 
     def __init__(self, proposal: Proposal) -> None:
         super().__init__()
-        # Scores of large models need double precision, even if their factors are single.
-        self.scorer = proposal.model.to(dtype=torch.float64)
+        self.scorer = proposal.scorer()
 
     def prepare(
         self, proposal: Proposal, paths: Paths, generator: torch.Generator | None

@@ -44,8 +44,7 @@ class FullSamples(Task):
         self.trained = nn.ModuleDict(
             {"conditionals": proposal.conditionals, "objective": objective}
         )
-        # Scores of large models need double precision, even if their factors are single.
-        self.scorer = proposal.model.to(dtype=torch.float64)
+        self.scorer = proposal.scorer()
         self.dags: list[Dag] = []
         self.paths: Paths | None = None
 

@@ -55,7 +55,7 @@ class GivenEvidence(Task):
         self.proposal = proposal
         self.trained = nn.ModuleDict({"conditionals": proposal.conditionals})
         self.schedule = GivenSchedule.build(proposal, orders.fixed)
-        self.scorer = proposal.model.to(dtype=torch.float64)
+        self.scorer = proposal.scorer()
         self.num_states = proposal.model.num_states
 
     def parameter_groups(self, learning_rate: float | int) -> list[dict[str, Any]]:

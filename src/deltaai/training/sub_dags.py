@@ -41,7 +41,7 @@ class SubDags(Task):
         self.trained = nn.ModuleDict({"conditionals": proposal.conditionals})
         self.planner = SubDagPlanner(proposal, orders.graph)
         self.schedule = Schedule.build(proposal, [orders.fixed], masks=True)
-        self.scorer = proposal.model.to(dtype=torch.float64)
+        self.scorer = proposal.scorer()
         self.free = (proposal.model.num_states > 1).nonzero().squeeze(1).tolist()
 
     def parameter_groups(self, learning_rate: float | int) -> list[dict[str, Any]]:
