@@ -41,14 +41,7 @@ EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
 OBJECTIVES = ["tb", "db", "subtb", "fl-db", "fl-subtb"]
 EVERY_OBJECTIVE = pytest.mark.parametrize("objective", OBJECTIVES)
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Tensors here are so small that a second thread only waits for the first."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def double(name):

@@ -16,6 +16,7 @@ from deltaai.inference.loading import load_sampler
 from deltaai.models import FactorGraph, TableFactor, Variable, zoo
 from deltaai.objectives.delta import delta_residuals, draw_alternatives, prepare
 from deltaai.sampling.conditioned import GivenSchedule, sample_given
+from resuming import assert_resumes_to_the_same_weights
 
 MODELS = {
     "ising": zoo.ising_lattice(side=2, sigma=0.7, seed=0),
@@ -270,22 +271,7 @@ def test_an_interrupted_run_for_evidence_resumes_to_the_same_weights(tmp_path, e
         "batch_size": 16,
         "seed": 1,
     }
-    whole = fit(LATTICE, **settings)
-
-    class Stop(Exception):
-        pass
-
-    def interrupt(progress):
-        if progress.step == 7:
-            raise Stop
-
-    path = tmp_path / "run.checkpoint"
-    with pytest.raises(Stop):
-        fit(LATTICE, **settings, checkpoint=path, watch=interrupt)
-    resumed = fit(LATTICE, **settings, checkpoint=path, resume=True)
-    states = (one.proposal.conditionals.state_dict() for one in (whole, resumed))
-    for first, second in zip(*(state.values() for state in states), strict=True):
-        assert torch.equal(first, second)
+    assert_resumes_to_the_same_weights(LATTICE, tmp_path, stop_at=7, **settings)
 
 
 def test_what_cannot_be_is_refused(samplers):

@@ -23,14 +23,7 @@ from deltaai.objectives.sub_dag import (
 from deltaai.objectives.sub_dag_plan import SubDagPlanner
 from deltaai.sampling.policies import ON_POLICY, Policy
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Tensors here are so small that a second thread only waits for the first."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class ExactConditionals(Conditionals):

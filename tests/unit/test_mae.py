@@ -12,14 +12,7 @@ PARENTS = [[], [0], [0, 1], [], [2], [1, 2, 3]]
 NEIGHBOURS = [[1, 2], [0, 2, 5], [0, 1, 4, 5], [5], [2], [1, 2, 3]]
 BATCH = 5
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Tensors here are so small that a second thread only waits for the first."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def tiny(inputs, dtype=torch.float64):

@@ -10,6 +10,7 @@ from deltaai.exact import Enumeration
 from deltaai.inference.fit import fit
 from deltaai.models import zoo
 from deltaai.training.config import ObjectiveName
+from resuming import assert_resumes_to_the_same_weights
 
 ISING = zoo.ising_lattice(side=3, sigma=0.4, seed=0)
 POTTS = zoo.potts_lattice(side=2, states=3, sigma=0.6, seed=0)
@@ -49,22 +50,7 @@ def test_fewer_samples_than_variables_take_turns():
 def test_an_interrupted_run_resumes_to_the_same_weights(tmp_path, objective):
     settings = {"orders": "many", "objective": objective, "steps": 12, "checkpoint_every": 5}
     settings |= {"batch_size": 32, "target_kl": 1e-9, "seed": 1}
-    whole = fit(POTTS, **settings)
-
-    class Stop(Exception):
-        pass
-
-    def interrupt(progress):
-        if progress.step == 7:
-            raise Stop
-
-    path = tmp_path / "run.checkpoint"
-    with pytest.raises(Stop):
-        fit(POTTS, **settings, checkpoint=path, watch=interrupt)
-    resumed = fit(POTTS, **settings, checkpoint=path, resume=True)
-    states = (one.proposal.conditionals.state_dict() for one in (whole, resumed))
-    for first, second in zip(*(state.values() for state in states), strict=True):
-        assert torch.equal(first, second)
+    assert_resumes_to_the_same_weights(POTTS, tmp_path, stop_at=7, **settings)
 
 
 def test_what_does_not_go_together_is_refused():
