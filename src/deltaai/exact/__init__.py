@@ -9,12 +9,15 @@ from deltaai.exact.inference import (
     without_fixed,
 )
 from deltaai.exact.memory import ExactCost, default_memory_limit, exact_cost
+from deltaai.exact.rows import RowAnswers, RowInference
 
 __all__ = [
     "Enumeration",
     "ExactCost",
     "ExactInference",
     "MostLikely",
+    "RowAnswers",
+    "RowInference",
     "default_memory_limit",
     "exact",
     "exact_conditionals",
