@@ -39,7 +39,7 @@ def ours(kind, seed):
     proposal = build_proposal(model, orders, hidden, seed=seed)
     config = suitable_config(
         model,
-        proposal.layout,
+        proposal.layout.num_slots,
         hidden,
         "local",
         is_many=kind == "many",

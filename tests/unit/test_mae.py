@@ -3,8 +3,11 @@
 import pytest
 import torch
 
-from deltaai.conditionals import Layout
+from deltaai.conditionals import Layout, known_under
 from deltaai.conditionals.mae import MaskedAutoencoder
+from deltaai.inference.fit import fit
+from deltaai.models import zoo
+from deltaai.sampling.conditioned import GivenSchedule, sample_sequentially
 
 NUM_STATES = [2, 3, 2, 2, 1, 4]
 # As under one order: the inputs are parents. As under many: they are neighbours, with masks.
@@ -132,6 +135,30 @@ def test_logits_at_handed_inputs_are_the_same(case):
         for column in range(BATCH):  # one mask serves all columns of a pair
             logits = network.logits_at(number, members, inputs, masks[:, :, column])
             torch.testing.assert_close(logits[:, :, column], wanted[:, :, column])
+        torch.testing.assert_close(network.logits_at(number, members, inputs, masks), wanted)
+
+
+def test_particles_are_drawn_with_their_log_prob():
+    """Given evidence, every column comes with a mask of its own."""
+    model = zoo.ising_lattice(side=3, sigma=0.5, seed=0)
+    sampler = fit(model, orders="many", family="mae", hidden=8, steps=2)
+    proposal, dag = sampler.proposal, sampler.random_order(0)
+    columns = torch.ones(model.num_variables, 50, dtype=torch.long)
+    observed = torch.zeros_like(columns, dtype=torch.bool)
+    observed[[0, 8]] = True
+    known = known_under(proposal.layout, [dag]).expand(-1, 50)
+    states, log_q, _ = sample_sequentially(
+        proposal,
+        GivenSchedule.build(proposal, dag),
+        columns,
+        observed,
+        known,
+        num_groups=5,
+        generator=torch.Generator().manual_seed(0),
+    )
+    assert bool((states[[0, 8]] == 1).all())
+    assert len(states.unique(dim=1).T) > 10
+    torch.testing.assert_close(log_q.double(), sampler.log_prob(states.T, dag=dag).double())
 
 
 def test_marginals_follow_from_structure_not_from_values():

@@ -14,12 +14,14 @@ questions, always as "v, given these known inputs":
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from deltaai.conditionals.layout import Layout
+from deltaai.errors import ConfigError
 
 Known = Float[Tensor, "slot batch"] | None
 
@@ -60,3 +62,18 @@ class Conditionals(nn.Module, ABC):
 
         ``known`` may differ between columns where a family offers it (evidence).
         """
+
+    def set_constant(
+        self,
+        rows: Float[Tensor, "row"],
+        when_known: Sequence[Float[Tensor, "_variable _logit _input"]] | None = None,
+    ) -> None:
+        """Make the correction of every variable the same at all states of its inputs.
+
+        Parameters
+        ----------
+        rows : the correction.
+        when_known : what each input adds to it by being known, for each bucket; nothing if left
+            out.
+        """
+        raise ConfigError(f"{type(self).__name__} cannot be set to constant corrections")

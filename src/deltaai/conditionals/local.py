@@ -11,6 +11,7 @@ hidden units, not of the inputs. With ``takes_masks`` the network also sees whic
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float, Int
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 
 from deltaai.conditionals.base import Conditionals, Known
 from deltaai.conditionals.layout import Bucket, Layout
+from deltaai.errors import ConfigError
 
 
 class LocalConditionals(Conditionals):
@@ -89,6 +91,26 @@ class LocalConditionals(Conditionals):
             mask = known[:, :, None].expand(-1, -1, inputs.shape[3])
         logits: Tensor = self._networks[bucket](inputs, mask, members)
         return logits
+
+    @torch.no_grad()
+    def set_constant(
+        self,
+        rows: Float[Tensor, "row"],
+        when_known: Sequence[Float[Tensor, "_variable _logit _input"]] | None = None,
+    ) -> None:
+        """Make every correction constant: the last biases, and the linear weights of the masks."""
+        if when_known is not None and not self.takes_masks:
+            raise ConfigError("these networks see no masks: build them with takes_masks=True")
+        for number, (bucket, networks) in enumerate(
+            zip(self.layout.buckets, self._networks, strict=True)
+        ):
+            networks.last.zero_()
+            networks.bypass.zero_()
+            networks.last_bias.copy_(rows[bucket.rows].view(networks.last_bias.shape))
+            if networks.bypass_mask is not None:
+                networks.bypass_mask.zero_()
+                if when_known is not None:
+                    networks.bypass_mask.copy_(when_known[number])
 
 
 def gather_inputs(

@@ -15,7 +15,7 @@ flips: every known input costs another row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -26,6 +26,7 @@ from torch.nn import functional
 from deltaai.conditionals.base import Conditionals, Known
 from deltaai.conditionals.dense import DenseLayers, uniform_weights
 from deltaai.conditionals.layout import Bucket, Layout
+from deltaai.errors import ConfigError
 
 # Rows that the network sees at once: bounds what is not kept for gradients.
 _ROWS_AT_ONCE = 8192
@@ -99,13 +100,29 @@ class MaskedAutoencoder(Conditionals):
         """Correction of some members of a bucket at given encoded inputs."""
         where = self.layout.buckets[bucket]
         pairs, batch = len(members), inputs.shape[3]
-        mask = self._is_input(where)[members]
+        mask = self._is_input(where)[members][:, :, None]
         if known is not None:
-            mask = mask & (known > 0)
+            mask = mask & ((known[:, :, None] if known.ndim == 2 else known) > 0)
+        seen = mask.expand(-1, -1, batch).transpose(1, 2).flatten(0, 1)
         values = inputs.permute(0, 3, 1, 2).flatten(0, 1)
-        member, mask = members.repeat_interleave(batch), mask.repeat_interleave(batch, 0)
-        logits = self._rows(where, member, values, mask)
+        logits = self._rows(where, members.repeat_interleave(batch), values, seen)
         return logits.view(pairs, batch, where.num_logits).transpose(1, 2)
+
+    @torch.no_grad()
+    def set_constant(
+        self,
+        rows: Float[Tensor, "row"],
+        when_known: Sequence[Float[Tensor, "_variable _logit _input"]] | None = None,
+    ) -> None:
+        """Make every correction constant: the biases of the heads, and the marginals."""
+        if when_known is not None:
+            raise ConfigError(
+                "the masked autoencoder has one bias for all that may be known: choose "
+                "orders='one', or family='local'"
+            )
+        self.heads.zero_()
+        self.head_biases.copy_(rows)
+        self.marginals.copy_(rows)
 
     def _base(self, bucket: Bucket, features: Tensor, known: Known) -> Float[Tensor, "row batch"]:
         """Rows of one bucket at full states."""

@@ -25,7 +25,7 @@ from deltaai.conditionals.base import Conditionals, Known
 from deltaai.conditionals.layout import Bucket, Layout
 from deltaai.conditionals.local import gather_inputs
 from deltaai.conditionals.proposal import Proposal
-from deltaai.errors import DeltaAIError, GraphError, ModelError, scientific
+from deltaai.errors import ConfigError, DeltaAIError, GraphError, ModelError, scientific
 from deltaai.exact import exact_conditionals
 from deltaai.graphs import Dag
 from deltaai.models import FactorGraph
@@ -112,6 +112,19 @@ class TableConditionals(Conditionals):
         """Entries of ``tables[bucket]`` that some members ask for at given encoded inputs."""
         return self._index[bucket].entries(inputs, members)
 
+    @torch.no_grad()
+    def set_constant(
+        self,
+        rows: Float[Tensor, "row"],
+        when_known: Sequence[Float[Tensor, "_variable _logit _input"]] | None = None,
+    ) -> None:
+        """Make every correction constant: all entries of a variable are the same."""
+        if when_known is not None:
+            raise ConfigError("tables know one order, in which every input is known")
+        for bucket, index, table in zip(self.layout.buckets, self._index, self.tables, strict=True):
+            each = rows[bucket.rows].view(bucket.size, bucket.num_logits)
+            table.copy_(each.repeat_interleave(index.counts, 0))
+
     def assign(self, conditionals: Sequence[Float[Tensor, "..."]]) -> None:
         """Set all entries to given conditionals.
 
@@ -149,6 +162,7 @@ class _Index(nn.Module):
     """Numbers of the entries of one bucket's tables. Axes: variable, input, feature, column."""
 
     first: Tensor
+    counts: Tensor
     weights: Tensor
 
     def __init__(self, bucket: Bucket, num_states: Sequence[int]) -> None:
@@ -162,6 +176,7 @@ class _Index(nn.Module):
         digit = torch.arange(bucket.num_features).expand(*sizes.shape, -1)
         digit = torch.where((sizes == 2)[..., None], torch.ones_like(digit), digit)
         self.register_buffer("first", counts.cumsum(0) - counts, persistent=False)
+        self.register_buffer("counts", counts, persistent=False)
         self.register_buffer("weights", strides[..., None] * digit, persistent=False)
 
     def entries(

@@ -66,7 +66,7 @@ def structured(
         given: dict[str, Any] = {} if method == "delta" else {"objective": "tb"}
         config = suitable_config(
             model,
-            proposal.layout,
+            proposal.layout.num_slots,
             hidden,
             family,
             is_many=orders == "many",

@@ -9,11 +9,11 @@ an update fast.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import torch
 
-from deltaai.conditionals import Layout
 from deltaai.conditionals.evidence import without_vertices
 from deltaai.graphs import ChordalGraph, eliminate, min_fill_order
 from deltaai.models import FactorGraph
@@ -24,6 +24,11 @@ _HIDDEN_MILD, _HIDDEN_PEAKED = 16, 32
 _PEAKED = 4.0  # nats that one flip changes the log score by, on average
 _MEDIUM = 2.0
 _WORK = 6_000_000  # hidden units times flips times states in one update
+# What training takes: bytes of a weight with its gradient and Adam's moments, of a hidden unit of a
+# flip on the way forward and back, and in any case; seconds of an update, and for each unit in it.
+_BYTES_PER_WEIGHT, _BYTES_PER_UNIT, _LEAST_BYTES = 20, 16, 2**25
+_DRAWING_BYTES = 2**28
+_SECONDS_PER_UPDATE, _SECONDS_PER_UNIT = 2e-3, 6e-9
 
 
 def peakedness(model: FactorGraph) -> float:
@@ -54,7 +59,7 @@ def suitable_hidden(model: FactorGraph, family: str) -> int:
 
 def suitable_config(
     model: FactorGraph,
-    layout: Layout,
+    num_slots: int,
     hidden: int,
     family: str,
     *,
@@ -66,7 +71,7 @@ def suitable_config(
     is_peaked = size > _PEAKED
     updates = 1000 if is_many else 700 if is_peaked else 600 if size > _MEDIUM else 300
     steps = given.get("steps", updates)
-    batch = int(_WORK / max(hidden * layout.num_slots, 1))
+    batch = int(_WORK / max(hidden * num_slots, 1))
     chosen: dict[str, Any] = {
         "steps": steps,
         "polish_steps": 0 if "steps" in given or "objective" in given else 400,
@@ -84,6 +89,51 @@ def suitable_config(
     if "target_ess" not in given and "target_kl" not in given:
         chosen["target_ess"] = 0.98 if is_many else 0.998
     return TrainingConfig(**{**chosen, **given})
+
+
+@dataclass(frozen=True)
+class TrainingCost:
+    """What training a sampler and drawing from it would take, before anything is allocated.
+
+    Parameters
+    ----------
+    peak_bytes : memory at the worst moment, beyond that of the model.
+    seconds : time on one core, roughly.
+    """
+
+    peak_bytes: int
+    seconds: float
+
+
+def training_cost(model: FactorGraph) -> TrainingCost:
+    """Predict the cost of ``fit`` with default settings, from the sizes of its batches alone."""
+    graph = suitable_graph(model)
+    num_slots, hidden = graph.num_edges, suitable_hidden(model, "local")
+    config = suitable_config(model, num_slots, hidden, "local", is_many=False)
+    units = hidden * (num_slots + model.num_variables)  # of all networks, flips included
+    weights = _BYTES_PER_WEIGHT * hidden * int(_features_of_parents(graph, model))
+    training = _BYTES_PER_UNIT * config.batch_size * units
+    features = int(model.state_offsets[-1])
+    columns = columns_at_once(num_slots, model.num_variables)
+    drawing = 4 * columns * (2 * features + num_slots)
+    updates = config.steps + config.polish_steps
+    seconds = updates * (_SECONDS_PER_UPDATE + _SECONDS_PER_UNIT * config.batch_size * units)
+    return TrainingCost(weights + training + drawing + _LEAST_BYTES, seconds)
+
+
+def columns_at_once(num_slots: int, num_variables: int) -> int:
+    """How many states to draw at once, so that inputs and hidden units stay within some memory.
+
+    >>> columns_at_once(300, 64), columns_at_once(2 * 10**6, 10**6)
+    (8192, 16)
+    """
+    each = 4 * (num_slots + _HIDDEN_PEAKED * num_variables)
+    return min(max(_DRAWING_BYTES // max(each, 1), 16), 8192)
+
+
+def _features_of_parents(graph: ChordalGraph, model: FactorGraph) -> int:
+    edges = torch.from_numpy(graph.edges())
+    return int((model.num_states[edges].amax(1) - 1).sum()) if len(edges) else 0
 
 
 def flat_log_partition(model: FactorGraph, objective: BalanceName) -> float:

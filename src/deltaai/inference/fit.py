@@ -10,6 +10,7 @@ from typing import Any
 from deltaai.conditionals.proposal import refuse_zeros
 from deltaai.errors import ConfigError, ModelError, StateError
 from deltaai.inference.defaults import suitable_config, suitable_graph, suitable_hidden
+from deltaai.inference.initial import check_initial, start_from_messages
 from deltaai.inference.proposals import EvidenceKind, build_proposal
 from deltaai.inference.sampler import Sampler
 from deltaai.models import FactorGraph, States
@@ -19,11 +20,12 @@ from deltaai.threads import limited_threads
 from deltaai.training.given_evidence import AnyEvidence, FixedEvidence
 from deltaai.training.loop import Progress, Trainer
 from deltaai.training.metrics import MetricsLog
+from deltaai.training.schedules import inverse_temperature_at
 from deltaai.training.task import Task
 from deltaai.training.tasks import task_of
 
 # The weights that training looks at are those of one evidence or none, no reason to stop.
-WITH_EVIDENCE = {"steps": 800, "polish_steps": 0, "target_ess": None}
+WITH_EVIDENCE = {"steps": 1200, "polish_steps": 0, "target_ess": None}
 
 
 def fit(
@@ -37,6 +39,7 @@ def fit(
     evidence: str | Sequence[str] | None = None,
     most_observed: int | None = None,
     smoothing: float | int | None = None,
+    initial: str | None = None,
     states: States | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
@@ -64,6 +67,9 @@ def fit(
     most_observed : observed variables in training at most (default: a third of all).
     smoothing : train on tables whose zeros are floored at this share of their largest entry, such
         as 1e-3; needed if there are zeros. Estimates use the true factors all the same.
+    initial : ``"bp"`` starts q at the messages of loopy belief propagation, if they converge; on
+        forests of factors over two variables q is exact then. By default it starts at the
+        log-factors alone.
     states : train at these states (a data set, a buffer) instead of those q draws.
     checkpoint : file to keep the state of the run in; needed to resume.
     resume : continue from that file if it exists.
@@ -82,9 +88,15 @@ def fit(
     """
     if model.num_variables == 0:
         raise ModelError("the model has no variables, so there is nothing to train")
+    check_initial(initial)
     target = model if smoothing is None else smoothed(model, smoothing)
     refuse_zeros(target)
     given = _given(model, evidence, orders, states, settings)
+    if initial is not None and isinstance(given, tuple):
+        raise ConfigError(
+            "initial='bp' starts from messages without evidence, and here there is some every "
+            "time: leave initial out, or choose evidence='any'"
+        )
     sources = Orders.of(suitable_graph(model, given if isinstance(given, tuple) else ()), orders)
     width = hidden or suitable_hidden(target, family)
     proposal = build_proposal(
@@ -99,10 +111,10 @@ def fit(
     )
     config = suitable_config(
         target,
-        proposal.layout,
+        proposal.layout.num_slots,
         width,
         family,
-        is_many=orders == "many" or given is not None,
+        is_many=orders == "many",
         seed=seed,
         **({} if given is None else WITH_EVIDENCE) | settings,
     )
@@ -114,6 +126,9 @@ def fit(
         "is_informed": int(is_informed),
         "smoothing": smoothing or 0,
     }
+    if initial is not None:
+        identity["initial"] = initial
+        start_from_messages(proposal, orders, inverse_temperature_at(config, 0))
     if states is not None:
         model.check_states(states)
         if not len(states):

@@ -54,6 +54,22 @@ class FactorBeliefs:
 
 
 @dataclass(frozen=True, eq=False)
+class FactorMessages:
+    """What factors of one shape tell the variables at one place of their scopes.
+
+    Parameters
+    ----------
+    ids : place of each factor in the model's list of factors.
+    variables : whom each factor tells it, by their numbers in the model.
+    log_messages : for each state of that variable, up to a constant a message.
+    """
+
+    ids: Int[Tensor, "factor"]
+    variables: Int[Tensor, "factor"]
+    log_messages: Float[Tensor, "factor state"]
+
+
+@dataclass(frozen=True, eq=False)
 class BeliefPropagation:
     """What the messages say after the last iteration.
 
@@ -75,6 +91,7 @@ class BeliefPropagation:
     _fixed: dict[int, int]
     _free: tuple[int, ...]
     _potentials: Potentials
+    _messages: Float[Tensor, "entry"]
     _totals: Float[Tensor, "pair"]
     _incoming: Float[Tensor, "entry"]
 
@@ -99,6 +116,15 @@ class BeliefPropagation:
             found.append(FactorBeliefs(block.ids, free[block.scopes], beliefs))
         return tuple(found)
 
+    def factor_messages(self) -> tuple[FactorMessages, ...]:
+        """Messages of the factors that tie two unobserved variables or more, by shape and place."""
+        free = torch.tensor(self._free, dtype=torch.long, device=self._totals.device)
+        return tuple(
+            FactorMessages(block.ids, free[block.scopes[:, place]], values.T)
+            for block in self._potentials.blocks
+            for place, values in enumerate(block.places(self._messages))
+        )
+
 
 @torch.no_grad()
 def loopy_belief_propagation(
@@ -108,6 +134,7 @@ def loopy_belief_propagation(
     num_iterations: int = 200,
     damping: float | int = 0.3,
     tolerance: float | int = 1e-6,
+    beta: float | int = 1.0,
     schedule: str = "parallel",
     largest_table: int = LARGEST_TABLE,
     progress: Progress | None = None,
@@ -122,6 +149,7 @@ def loopy_belief_propagation(
     damping : share of the old message, in logarithms, that is kept in an update: 0 is the fastest
         where it converges, more makes strong couplings converge.
     tolerance : stop when no message changes by more than this.
+    beta : inverse temperature, by which all log-factors are multiplied.
     schedule : ``"parallel"``: all messages are updated from the same old ones.
     largest_table : refuse factors with more joint states than this.
     progress : called with the fraction of the iterations that is done.
@@ -138,12 +166,14 @@ def loopy_belief_propagation(
     >>> found.is_converged, round(found.log_partition, 2)
     (True, 18.25)
     """
-    _check_settings(num_iterations, damping, tolerance, schedule)
+    _check_settings(num_iterations, damping, tolerance, beta, schedule)
     observed = model.resolve_evidence(evidence)
     reduced, free = without_fixed(model, evidence)
     inferred = set(free)
     fixed = {v: observed.get(v, 0) for v in range(model.num_variables) if v not in inferred}
     potentials = Potentials.build(reduced, largest_table)
+    if beta != 1:
+        potentials = potentials.at(beta)
     with limited_threads(1):
         is_fast = LogOddsMessages.fits(potentials)
         engine = LogOddsMessages(potentials) if is_fast else TableMessages(potentials)
@@ -153,7 +183,8 @@ def loopy_belief_propagation(
             done += 1
             if progress is not None:
                 progress(done / num_iterations)
-        totals, incoming = potentials.gather(engine.log_messages())
+        messages = engine.log_messages()
+        totals, incoming = potentials.gather(messages)
         log_partition = bethe_log_partition(potentials, totals, incoming)
     if log_partition == -math.inf:
         raise ImpossibleEvidenceError(
@@ -170,6 +201,7 @@ def loopy_belief_propagation(
         fixed,
         free,
         potentials,
+        messages,
         totals,
         incoming,
     )
@@ -196,7 +228,11 @@ def bethe_log_partition(
 
 
 def _check_settings(
-    num_iterations: int, damping: float | int, tolerance: float | int, schedule: str
+    num_iterations: int,
+    damping: float | int,
+    tolerance: float | int,
+    beta: float | int,
+    schedule: str,
 ) -> None:
     if num_iterations < 0:
         raise ConfigError(f"num_iterations must be at least 0, not {num_iterations}")
@@ -204,5 +240,7 @@ def _check_settings(
         raise ConfigError(f"damping must be at least 0 and below 1, not {damping}")
     if not tolerance >= 0:
         raise ConfigError(f"tolerance must be at least 0, not {tolerance}")
+    if not 0 < beta < math.inf:
+        raise ConfigError(f"beta must be a finite number above 0, not {beta}")
     if schedule != "parallel":
         raise ConfigError(f"schedule must be 'parallel', the only one there is, not {schedule!r}")

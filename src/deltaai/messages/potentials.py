@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -137,6 +137,12 @@ class Potentials:
         if constant == -math.inf:
             raise ImpossibleEvidenceError("a factor whose variables are all observed is zero there")
         return cls(constant, fields, tuple(blocks), torch.cat(rows), tuple(by_size), has_zeros)
+
+    def at(self, beta: float | int) -> Potentials:
+        """Return the model with all its log-factors multiplied by a positive number."""
+        blocks = tuple(replace(block, tables=beta * block.tables) for block in self.blocks)
+        constant, fields = beta * self.constant, beta * self.fields
+        return replace(self, constant=constant, fields=fields, blocks=blocks)
 
     def gather(
         self, messages: Float[Tensor, "entry"]
