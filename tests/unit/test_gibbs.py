@@ -1,14 +1,16 @@
 """Gibbs sampling: tables against factors, exact thresholds, scans, and impossible starts."""
 
+import numpy as np
 import pytest
 import torch
 
 from deltaai.errors import ConfigError
+from deltaai.exact import exact
 from deltaai.graphs.colouring import greedy_colouring
 from deltaai.models import FactorGraph, SpinCoupling, TableFactor, Variable, zoo
 from deltaai.sampling import gibbs, local_scores, table_updates
 from deltaai.sampling.chains import run_chains
-from deltaai.sampling.conditional_tables import Blankets, tabulate
+from deltaai.sampling.conditional_tables import LARGEST_BLANKET, Blankets, tabulate
 from deltaai.sampling.gibbs import MOST_TEMPERATURES, GibbsKernel
 from deltaai.sampling.local_scores import LocalScores
 from deltaai.sampling.table_updates import Scratch, TableBlock, Thresholds
@@ -196,3 +198,25 @@ def test_unknown_settings_are_refused():
         GibbsKernel(MODELS["ladder"], "sideways")
     with pytest.raises(ConfigError, match="largest_blanket"):
         GibbsKernel(MODELS["ladder"], largest_blanket=10**6)
+
+
+@pytest.mark.parametrize("largest_blanket", [0, LARGEST_BLANKET])
+def test_held_variables_stay_and_the_others_are_drawn_given_them(largest_blanket):
+    model = zoo.ising_lattice(side=3, sigma=0.2, seed=0)
+    kernel = GibbsKernel(model, largest_blanket=largest_blanket)
+    generator = torch.Generator().manual_seed(0)
+    states = kernel.init(4000, generator).states
+    held = torch.zeros(4000, 9, dtype=torch.bool)
+    held[:2000, 4] = True  # the centre in half of the chains, a corner in the other half
+    held[2000:, 0] = True
+    states[:2000, 4], states[2000:, 0] = 1, 0
+    chains = kernel.init(4000, generator, states, held)
+    for _ in range(30):
+        chains, _ = kernel.step(chains, generator)
+    found = chains.states
+    assert bool((found[:2000, 4] == 1).all())
+    assert bool((found[2000:, 0] == 0).all())
+    names = [variable.name for variable in model.variables]
+    for half, evidence in ((found[:2000], {names[4]: 1}), (found[2000:], {names[0]: 0})):
+        truth = np.array([row[1] for row in exact(model, evidence).marginals().values()])
+        np.testing.assert_allclose(half.double().mean(0).numpy(), truth, atol=0.05)

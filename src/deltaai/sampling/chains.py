@@ -15,11 +15,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from deltaai.errors import ConfigError, StateError
@@ -35,9 +35,12 @@ class ChainState:
     Parameters
     ----------
     columns : state of each variable in each chain.
+    held : variables that a chain leaves as they are, such as observed ones; only Gibbs sampling
+        heeds it.
     """
 
     columns: Int[Tensor, "var chain"]
+    held: Bool[Tensor, "var chain"] | None = field(default=None, kw_only=True)
 
     @property
     def num_chains(self) -> int:

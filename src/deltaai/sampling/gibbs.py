@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from deltaai.errors import ConfigError
@@ -143,10 +143,21 @@ class GibbsKernel(Kernel[ChainState]):
         return len(self._classes)
 
     def init(
-        self, num_chains: int, generator: torch.Generator, states: States | None = None
+        self,
+        num_chains: int,
+        generator: torch.Generator,
+        states: States | None = None,
+        held: Bool[Tensor, "chain var"] | None = None,
     ) -> ChainState:
-        """Start chains at given states, one row a chain, or at uniformly random ones."""
-        return ChainState(self.start_columns(num_chains, generator, states))
+        """Start chains at given states, one row a chain, or at uniformly random ones.
+
+        Parameters
+        ----------
+        held : variables that a chain leaves as they are. Updating only the others leaves p given
+            these invariant.
+        """
+        columns = self.start_columns(num_chains, generator, states)
+        return ChainState(columns, held=None if held is None else held.T.contiguous())
 
     @torch.no_grad()
     @limited_threads(1)
@@ -159,12 +170,18 @@ class GibbsKernel(Kernel[ChainState]):
         given = state.columns
         columns = self._scratch.take("columns", tuple(given.shape), given.dtype, given.device)
         torch.index_select(given, 0, self._order, out=columns)
+        held = None if state.held is None else state.held[self._order]
+        before = columns.clone() if held is not None else columns
         num_updates = 0
         for position in self._visits(generator):
             for block in self._classes[position]:
                 self._update(block, columns, float(beta), generator)
                 num_updates += len(block.members) * state.num_chains
-        return ChainState(columns.index_select(0, self._row_of)), StepInfo(1.0, num_updates)
+                if held is not None:
+                    rows = slice(block.start, block.start + len(block.members))
+                    columns[rows] = before[rows].where(held[rows], columns[rows])
+        moved = ChainState(columns.index_select(0, self._row_of), held=state.held)
+        return moved, StepInfo(1.0, num_updates)
 
     def _visits(self, generator: torch.Generator) -> list[int]:
         count = self.num_classes

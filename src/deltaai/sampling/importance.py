@@ -116,6 +116,18 @@ def normalised_weights(log_weights: LogWeights) -> Float64[Tensor, "sample"]:
     return torch.softmax(_checked(log_weights), 0)
 
 
+def log_means(log_weights: Float64[Tensor, "sample"], size: int) -> Float64[Tensor, "group"]:
+    """Log of the mean weight of each group of so many in a row.
+
+    >>> log_means(torch.log(torch.tensor([1.0, 3.0, 5.0], dtype=torch.float64)), 2).exp().tolist()
+    [2.0, 5.0]
+    """
+    if size == 1:
+        return log_weights
+    parts = torch.split(log_weights, size)
+    return torch.stack([part.logsumexp(0) - math.log(len(part)) for part in parts])
+
+
 def pareto_khat(log_weights: LogWeights) -> float:
     """Shape of the generalised Pareto distribution that fits the largest weights.
 
