@@ -1,6 +1,6 @@
 """Models from and to files and other libraries: text in, factor graph out, and back."""
 
-from deltaai.io.files import read, read_evidence, write
+from deltaai.io.files import read, read_evidence, read_evidence_table, write
 from deltaai.io.pgmpy import from_pgmpy, to_pgmpy
 from deltaai.io.pyagrum import from_pyagrum, to_pyagrum
 
@@ -9,6 +9,7 @@ __all__ = [
     "from_pyagrum",
     "read",
     "read_evidence",
+    "read_evidence_table",
     "to_pgmpy",
     "to_pyagrum",
     "write",

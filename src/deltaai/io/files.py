@@ -17,6 +17,7 @@ from deltaai.errors import FormatError, format_bytes
 from deltaai.io.atomic import replace_file
 from deltaai.io.bif import parse_bif
 from deltaai.io.bif_writer import format_bif
+from deltaai.io.evidence_table import Rows, rows_from_csv
 from deltaai.io.source import Source
 from deltaai.io.uai import format_uai, parse_uai
 from deltaai.io.uai_evidence import parse_evidence
@@ -56,6 +57,21 @@ def read_evidence(path: str | Path, model: FactorGraph | None = None) -> dict[st
         are checked. Without it variable ``i`` is called ``x{i}``.
     """
     return parse_evidence(_read_source(Path(path)), model)
+
+
+def read_evidence_table(path: str | Path, model: FactorGraph) -> Rows:
+    """Read rows of evidence from a CSV file: a column for each variable that may be observed.
+
+    Parameters
+    ----------
+    path : the file, with names in its first line, compressed if its name ends in ``.gz``.
+    model : the model it is about.
+
+    Returns
+    -------
+    States, one row a case, with -1 where a cell is blank or a variable has no column.
+    """
+    return rows_from_csv(_read_source(Path(path)), model)
 
 
 def write(model: FactorGraph, path: str | Path) -> None:
@@ -119,7 +135,9 @@ def _read_bytes(path: Path) -> bytes:
     except FormatError:
         raise
     except FileNotFoundError:
-        raise FormatError(path, None, "there is no such file") from None
+        packed = path.with_name(path.name + ".gz")
+        hint = f"; did you mean {packed.name}?" if packed.exists() else ""
+        raise FormatError(path, None, f"there is no such file{hint}") from None
     except IsADirectoryError:
         raise FormatError(path, None, "this is a folder; expected a file") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -127,7 +145,8 @@ def _read_bytes(path: Path) -> bytes:
             path, None, f"the compressed file is damaged or cut short ({error}); fetch it again"
         ) from None
     except (OSError, ValueError) as error:
-        raise FormatError(path, None, f"cannot be read: {error}") from None
+        reason = getattr(error, "strerror", None) or str(error)
+        raise FormatError(path, None, f"cannot be read: {reason}") from None
 
 
 def _read_limited(stream: io.BufferedIOBase | gzip.GzipFile, path: Path) -> bytes:

@@ -1,0 +1,135 @@
+"""Rows of evidence: one column a variable, one row a case, blanks for what is not known.
+
+They come as a pandas ``DataFrame``, as a list of mappings, or as a CSV file with variable names in
+its first line. Cells hold labels or state indices, as evidence does everywhere. What is blank in a
+cell is unknown: nothing, spaces, ``None`` or NaN.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from deltaai.errors import EvidenceError, FormatError
+from deltaai.io.source import Source
+from deltaai.models import FactorGraph
+
+Rows = Int[Tensor, "row var"]  # states; -1 where nothing is known
+
+
+def rows_from_table(table: object, model: FactorGraph) -> Rows:
+    """Read rows of evidence from a ``DataFrame`` or a sequence of mappings.
+
+    Parameters
+    ----------
+    table : a ``DataFrame`` with a column for each variable that may be observed, or mappings of
+        names to states; a variable that a row does not mention is unknown in it.
+    model : says which variables and states there are.
+
+    Examples
+    --------
+    >>> from deltaai.models import zoo
+    >>> rows_from_table([{"rain": "yes"}, {}], zoo.sprinkler()).tolist()
+    [[-1, -1, 1, -1], [-1, -1, -1, -1]]
+    """
+    if is_frame(table):
+        frame: Any = table
+        columns = {str(name): frame.iloc[:, place] for place, name in enumerate(frame.columns)}
+        if len(columns) < len(frame.columns):
+            raise EvidenceError("the table has two columns of one name: keep one")
+        return rows_from_columns(columns, len(frame), model)
+    if not isinstance(table, Sequence) or isinstance(table, str):
+        raise EvidenceError(
+            f"rows of evidence are a {type(table).__name__}: give a DataFrame, or a list with a "
+            "mapping of names to states for each row"
+        )
+    names: dict[str, list[object]] = {}
+    for number, row in enumerate(table):
+        if not isinstance(row, Mapping):
+            raise EvidenceError(f"row {number} is a {type(row).__name__}, not a mapping")
+        for name, state in row.items():
+            names.setdefault(str(name), [None] * len(table))[number] = state
+    return rows_from_columns(names, len(table), model)
+
+
+def is_frame(table: object) -> bool:
+    """Whether it is a ``DataFrame``, without importing pandas."""
+    return type(table).__name__ == "DataFrame" and hasattr(table, "iloc")
+
+
+def rows_from_csv(source: Source, model: FactorGraph) -> Rows:
+    """Read rows of evidence from the text of a CSV file with names in its first line."""
+    lines = csv.reader(io.StringIO(source.text), strict=True)
+    try:
+        header = next(lines, None)
+        if not header or not any(name.strip() for name in header):
+            raise FormatError(source.path, 1, "the first line must name variables; it is empty")
+        cells = []
+        for line in lines:
+            if line and len(line) != len(header):
+                raise FormatError(
+                    source.path,
+                    lines.line_num,
+                    f"expected {len(header)} cells, as the first line has, but found {len(line)}",
+                )
+            if line:
+                cells.append(line)
+    except csv.Error as error:
+        raise FormatError(source.path, lines.line_num, f"not a CSV file: {error}") from None
+    names = [name.strip() for name in header]
+    if len(set(names)) < len(names):
+        raise FormatError(source.path, 1, "two columns have one name")
+    columns = {name: [line[place] for line in cells] for place, name in enumerate(names)}
+    try:
+        return rows_from_columns(columns, len(cells), model)
+    except EvidenceError as error:
+        raise EvidenceError(f"{source.path}: {error}") from None
+
+
+def rows_from_columns(
+    columns: Mapping[str, Iterable[object]], num_rows: int, model: FactorGraph
+) -> Rows:
+    """Join columns of cells, each named after a variable."""
+    rows = np.full((num_rows, model.num_variables), -1, dtype=np.int64)
+    for name, cells in columns.items():
+        variable = model.index(name)
+        known: dict[object, int] = {}  # most cells repeat
+        for number, cell in enumerate(cells):
+            is_plain = type(cell) in {str, int}
+            state = known.get(cell) if is_plain else None
+            if state is None:
+                state = _state_of(cell, model, variable, number)
+                if is_plain:
+                    known[cell] = state
+            rows[number, variable] = state
+    return torch.from_numpy(rows)
+
+
+def _state_of(cell: object, model: FactorGraph, variable: int, number: int) -> int:
+    """State that a cell stands for; -1 if it is blank."""
+    if hasattr(cell, "item"):
+        cell = cell.item()  # a number of numpy
+    if cell is None or (isinstance(cell, str) and not cell.strip()):
+        return -1
+    if type(cell).__name__ in {"NAType", "NaTType"}:
+        return -1
+    if isinstance(cell, bool):
+        cell = str(cell)
+    if isinstance(cell, float):
+        if math.isnan(cell):
+            return -1
+        if cell.is_integer():  # a column of integers with blanks comes as floats
+            cell = int(cell)
+    wanted = cell if isinstance(cell, int) else str(cell).strip()
+    try:
+        return model.variables[variable].index_of(wanted)
+    except EvidenceError as error:
+        raise EvidenceError(f"row {number}: {error}") from None
