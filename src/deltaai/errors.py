@@ -71,7 +71,11 @@ class FormatError(DeltaAIError, ValueError):
         return type(self), (self.path, self.line, self.message)  # so that it crosses processes
 
 
-class MemoryLimitError(DeltaAIError, MemoryError):
+class NotAffordableError(DeltaAIError):
+    """A question for which no method is within the limits of memory and time."""
+
+
+class MemoryLimitError(NotAffordableError, MemoryError):
     """An exact computation whose tables would not fit, refused before anything is allocated.
 
     Parameters
@@ -108,6 +112,23 @@ def format_bytes(num_bytes: int | float) -> str:
     units = ("KiB", "MiB", "GiB")
     power = min(int(math.log2(num_bytes) // 10), len(units))
     return f"{num_bytes / 1024**power:,.1f} {units[power - 1]}"
+
+
+def format_seconds(seconds: float | int) -> str:
+    """Write a rough time for people.
+
+    >>> format_seconds(0.0012), format_seconds(42.0), format_seconds(4000), format_seconds(1e9)
+    ('0.01 s', '42 s', '67 min', '32 years')
+    """
+    if seconds < 0.01:
+        return "0.01 s"
+    for unit, size, most in (("s", 1, 200), ("min", 60, 7200), ("h", 3600, 172_800)):
+        if seconds < most:
+            return f"{seconds / size:.{2 if seconds < 1 else 0}f} {unit}"
+    if seconds < 2 * 365 * 86_400:
+        return f"{seconds / 86_400:.0f} days"
+    years = seconds / (365 * 86_400)
+    return f"{years:.0f} years" if years < 10_000 else f"{years:.0e} years"
 
 
 def scientific(number: int) -> str:

@@ -6,7 +6,15 @@ import torch
 from deltaai.exact import exact
 from deltaai.inference.fit import fit
 from deltaai.inference.sampler import Sampler
-from deltaai.inference.trust import judge_coverage, judge_weights
+from deltaai.inference.answer import sampled_answer
+from deltaai.inference.table_query import query_table
+from deltaai.inference.trust import (
+    Verdict,
+    judge_bracket,
+    judge_coverage,
+    judge_halves,
+    judge_weights,
+)
 from deltaai.models import FactorGraph, SpinCoupling, SpinField, Variable, zoo
 from deltaai.sampling.importance import estimate_from_log_weights
 
@@ -102,3 +110,61 @@ def test_coverage_has_power_and_no_false_alarms():
     missed = spread[:200].clone()
     missed[:30] += 8.0  # 15 % of the chains are where q hardly goes
     assert judge_coverage(zeros, spread, missed) != ()
+
+
+def lost_mode():
+    """A sampler of the two modes that is right within one of them and never draws the other."""
+    model = two_modes()
+    pulled = FactorGraph(model.variables, [*model.factors, SpinField("x0", 4.0)])
+    donor = fit(pulled, steps=300, target_kl=1e-5, seed=0)
+    return Sampler(model, donor.proposal, donor.orders, donor.config)
+
+
+def test_every_way_to_ask_a_wrong_sampler_says_untrusted():
+    sampler = lost_mode()
+    generator = torch.Generator().manual_seed(0)
+    assert sampler.log_partition(2000, generator).status == "untrusted"
+    assert sampler.marginals({}, 2000, generator).status == "untrusted"
+    assert sampler.answer({}, 2000, generator).doubts
+    table = query_table(sampler, [{}, {}], num_samples=2000)
+    assert set(table.status) == {"untrusted"}
+    assert all("chains" in doubt for doubt in table.doubts)
+    assert sampler.diagnose()["status"] == "untrusted"
+
+
+def test_a_lost_mode_widens_the_bracket_and_a_bound_just_above_narrows_it():
+    model = two_modes()
+    truth = exact(model).log_partition()
+    generator = torch.Generator().manual_seed(0)
+    wrong = lost_mode().posterior({}, 2000, generator)
+    found = sampled_answer(wrong, Verdict("estimated"), "test", 0.0, upper=truth + 0.05)
+    assert found.partition.status == "estimated"  # the bracket is too wide to answer by itself
+    low, high = found.bracket
+    assert low < found.log_partition < truth < high
+    right = fit(model, steps=300, seed=0).posterior({}, 2000, generator)
+    found = sampled_answer(right, Verdict("untrusted", ("doubt",)), "test", 0.0, truth + 0.05)
+    assert (found.partition.status, found.status) == ("bounded", "untrusted")
+    low, high = found.interval
+    assert low <= truth <= high
+
+
+def test_an_estimate_above_its_upper_bound_is_untrusted():
+    model = two_modes()
+    truth = exact(model).log_partition()
+    samples = fit(model, steps=300, seed=0).posterior({}, 2000, torch.Generator().manual_seed(0))
+    found = sampled_answer(samples, Verdict("estimated"), "test", 0.0, upper=truth - 0.5)
+    assert (found.status, found.partition.status) == ("untrusted", "untrusted")
+    assert "above its upper bound" in found.doubts[0]
+    assert judge_bracket(truth, 0.01, (truth - 1, truth)) == ()
+
+
+def test_halves_that_disagree_raise_doubts():
+    generator = torch.Generator().manual_seed(0)
+    even = 0.1 * torch.randn(4000, generator=generator, dtype=torch.float64)
+    assert judge_halves(even) == ()
+    assert judge_halves(even, group_size=40) == ()
+    shifted = even.clone()
+    shifted[2000:] += 0.5
+    assert "disagree" in judge_halves(shifted)[0]
+    assert "disagree" in judge_halves(shifted, group_size=40)[0]
+    assert judge_halves(even[:1]) == ()

@@ -1,10 +1,18 @@
 """Questions answered by a sampler that is trained for them."""
 
+from itertools import combinations
+
 import pytest
 
-from deltaai.errors import ConfigError, ImpossibleEvidenceError, MemoryLimitError
+from deltaai.errors import (
+    ConfigError,
+    ImpossibleEvidenceError,
+    MemoryLimitError,
+    NotAffordableError,
+)
+from deltaai.inference.fit import fit
 from deltaai.inference.query import query
-from deltaai.models import FactorGraph, TableFactor, Variable, zoo
+from deltaai.models import FactorGraph, SpinCoupling, TableFactor, Variable, zoo
 
 LATTICE = zoo.ising_lattice(side=3, sigma=0.5, seed=0)
 FIRST, LAST = LATTICE.variables[0].name, LATTICE.variables[-1].name
@@ -24,12 +32,21 @@ def test_a_sampled_answer_agrees_with_the_exact_one(evidence):
 
 
 def test_the_method_follows_the_plan():
-    assert query(LATTICE, method="auto", of=[FIRST]).status == "exact"
+    assert query(LATTICE, of=[FIRST]).status == "exact"
     with pytest.raises(MemoryLimitError):
-        query(LATTICE, memory_limit=1)
-    found = query(LATTICE, method="auto", of=[FIRST], memory_limit=1)
-    assert found.status == "estimated"
-    assert list(found.marginals) == [FIRST]
+        query(LATTICE, method="exact", memory_limit=1)
+    for method in ("auto", "sampler"):
+        with pytest.raises(NotAffordableError):
+            query(LATTICE, method=method, memory_limit=1)
+    names = [f"x{number}" for number in range(24)]
+    dense = FactorGraph(
+        [Variable(name, 2) for name in names],
+        [SpinCoupling(*pair, 0.05) for pair in combinations(names, 2)],
+    )
+    found = query(dense, of=["x3"], memory_limit=2**27)
+    assert found.plan.method == "amortised"
+    assert found.status in {"estimated", "untrusted"}
+    assert list(found.marginals) == ["x3"]
     with pytest.raises(ConfigError, match="method is 'best'"):
         query(LATTICE, method="best")
 
@@ -52,6 +69,8 @@ def test_zeros_are_propagated_and_evidence_may_decide_everything():
 
 def test_too_little_training_is_not_trusted():
     peaked = zoo.ising_lattice(side=5, sigma=2.0, seed=0)
-    found = query(peaked, method="sampler", time_limit=1e-9)
+    with pytest.raises(NotAffordableError):
+        query(peaked, method="sampler", time_limit=1e-9)
+    found = fit(peaked, steps=3).answer({}, 1000)
     assert found.status == "untrusted"
     assert found.doubts

@@ -41,8 +41,13 @@ def test_samples_come_with_their_log_q(sampler, flexible):
 def test_log_partition_is_within_its_error(model, sampler):
     estimate = sampler.log_partition(5000, torch.Generator().manual_seed(1))
     truth = Enumeration(model).log_partition()
-    assert abs(estimate.log_partition - truth) < 4 * estimate.stderr + 1e-4
-    assert estimate.elbo <= truth + 4 * estimate.elbo_stderr
+    assert abs(float(estimate) - truth) < 4 * estimate.stderr + 1e-4
+    low, high = estimate.interval
+    assert low < float(estimate) < high
+    assert estimate.status == "estimated"
+    weights = sampler.posterior({}, 5000, torch.Generator().manual_seed(1)).estimate
+    assert estimate.elbo == weights.elbo
+    assert weights.elbo <= truth + 4 * weights.elbo_stderr
 
 
 def test_residuals_show_where_q_is_wrong(model):

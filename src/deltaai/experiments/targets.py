@@ -50,8 +50,8 @@ def _truth(name: str, sigma: float, seed: int, num_states: int) -> GroundTruth:
     # The states are from chains; what a perfect sampler would score needs log Z besides, which
     # importance weights give without bias in Z, whatever the sampler.
     estimate = fit(model, seed=_TRUTH_SEED).log_partition(_NUM_WEIGHTS)
-    log_prob = model.log_score(truth.states).detach().double() - estimate.log_partition
-    return replace(truth, log_prob=log_prob, log_partition=estimate.log_partition)
+    log_prob = model.log_score(truth.states).detach().double() - float(estimate)
+    return replace(truth, log_prob=log_prob, log_partition=float(estimate))
 
 
 def truth_of(name: str, sigma: float, seed: int, num_states: int) -> GroundTruth:

@@ -18,14 +18,15 @@ from torch import Tensor
 from deltaai.conditionals import Proposal, known_under
 from deltaai.conditionals.evidence import known_given
 from deltaai.graphs import Dag, maximum_cardinality_order
-from deltaai.inference.trust import Verdict, judge_coverage, judge_weights, verdict
+from deltaai.inference.defaults import columns_at_once
+from deltaai.inference.trust import Verdict, judge_coverage, judge_halves, judge_weights, verdict
 from deltaai.inference.weighted import WeightedSamples
 from deltaai.models import FactorGraph
 from deltaai.sampling.conditioned import GivenSchedule, sample_given, sample_sequentially
+from deltaai.sampling.gibbs import GibbsKernel
 from deltaai.sampling.orders import Orders
 from deltaai.sampling.tempering import annealed_chains
 
-_COLUMNS = 8192  # drawn at once
 # Particles that are resampled together are not independent, and the evenness of their last weights
 # says little about the error. So those of a row form so many groups that never mix, and the spread
 # between groups is the error.
@@ -60,7 +61,7 @@ class EvidenceDrawer:
         generator: torch.Generator | None,
     ) -> Iterator[WeightedSamples]:
         """Weighted samples for each row, in order; rows in the same order of variables together."""
-        at_once = max(_COLUMNS // max(num_samples, 1), 1)
+        at_once = max(self._columns_at_once // max(num_samples, 1), 1)
         start = 0
         while start < len(rows):
             dag = self._dag(rows[start])
@@ -69,6 +70,11 @@ class EvidenceDrawer:
                 stop += 1
             yield from self._draw_together(rows[start:stop], dag, num_samples, generator)
             start = stop
+
+    @cached_property
+    def _columns_at_once(self) -> int:
+        layout = self.proposal.layout
+        return columns_at_once(layout.num_slots, layout.num_variables)
 
     @cached_property
     def _schedules(self) -> dict[tuple[int, ...], tuple[Dag, GivenSchedule]]:
@@ -92,13 +98,13 @@ class EvidenceDrawer:
         generator: torch.Generator | None,
     ) -> Iterator[WeightedSamples]:
         """Draw for rows that share an order; samples in pieces if a row has very many."""
-        group_size = 1
+        group_size, at_once = 1, self._columns_at_once
         if not self.proposal.layout.has_context and any(rows):
-            group_size = -(-min(num_samples, _COLUMNS) // _GROUPS)
+            group_size = -(-min(num_samples, at_once) // _GROUPS)
         pieces: list[list[tuple[Tensor, Tensor]]] = [[] for _ in rows]
-        for start in range(0, num_samples, _COLUMNS):
+        for start in range(0, num_samples, at_once):
             # Whole groups, so perhaps a few samples more than asked for.
-            count = -(-min(_COLUMNS, num_samples - start) // group_size) * group_size
+            count = -(-min(at_once, num_samples - start) // group_size) * group_size
             columns, observed = self._columns(rows, count)
             num_groups = len(rows) * count // group_size
             states, log_weights = self._weighted(dag, columns, observed, num_groups, generator)
@@ -109,51 +115,68 @@ class EvidenceDrawer:
             states, log_weights = (torch.cat(parts) for parts in zip(*piece, strict=True))
             yield WeightedSamples(self.model, states, log_weights, row, group_size)
 
-    def excess(
-        self, states: Int[Tensor, "sample var"], row: dict[int, int]
-    ) -> Float64[Tensor, "sample"]:
-        """u(x) = log p~(x) - log q(x), with q given the evidence if it was trained for that."""
-        layout, columns = self.proposal.layout, states.T.contiguous()
-        observed = torch.zeros(columns.shape, dtype=torch.bool)
-        known = None
-        if layout.has_context:
-            observed[list(row)] = True
-            known = known_given(layout, observed, self.proposal.model.dtype)
-        elif self.orders.kind == "many":
-            known = known_under(layout, [self._dag(row)]).expand(-1, columns.shape[1])
-        with torch.no_grad():
-            log_q = self.proposal.log_conditionals(columns, known).masked_fill(observed, 0).sum(0)
-            return self.model.log_score(states).double() - log_q.double()
-
     def trust(
-        self, answer: WeightedSamples, num_chains: int, generator: torch.Generator
-    ) -> Verdict:
-        """Judge an answer by its weights, and by chains that know nothing of q."""
-        doubts = judge_weights(answer.estimate)
-        states = self._chain_ends(answer.observed, num_chains, generator)
-        is_possible = self.model.log_score(states) > -torch.inf
-        if not bool(is_possible.any()):
-            return verdict(doubts)  # chains that never found a possible state say nothing
-        chains = self.excess(states[is_possible], answer.observed)
-        samples = self.excess(answer.states, answer.observed)
-        return verdict(doubts, judge_coverage(answer.log_weights, samples, chains))
+        self, answers: Sequence[WeightedSamples], num_chains: int, generator: torch.Generator
+    ) -> list[Verdict]:
+        """Judge answers by their weights, and by chains that know nothing of q."""
+        rows = [answer.observed for answer in answers]
+        states, _ = self._columns(rows, num_chains, unknown=-1)
+        ends = annealed_chains(
+            self.model,
+            states.shape[1],
+            *_CHAIN_STEPS,
+            generator,
+            observed=states.T.contiguous(),
+            kernel=self._kernel,
+        )
+        excesses = torch.split(self._excess(ends, rows, num_chains), num_chains)
+        found = []
+        for answer, chains in zip(answers, excesses, strict=True):
+            doubts = judge_weights(answer.estimate)
+            doubts += judge_halves(answer.log_weights, answer.group_size)
+            is_possible = chains > -torch.inf
+            if bool(is_possible.any()):  # chains that found nothing possible say nothing
+                samples = answer.log_weights
+                if answer.group_size > 1:  # they have been resampled since
+                    samples = self._excess(answer.states, [answer.observed], len(answer.states))
+                doubts += judge_coverage(answer.log_weights, samples, chains[is_possible])
+            found.append(verdict(doubts))
+        return found
 
-    def _chain_ends(
-        self, row: dict[int, int], num_chains: int, generator: torch.Generator
-    ) -> Int[Tensor, "chain var"]:
-        """Ends of annealed Gibbs chains given the evidence."""
-        names = {self.model.variables[v].name: state for v, state in row.items()}
-        states = torch.zeros(num_chains, self.model.num_variables, dtype=torch.long)
-        free = [v for v in range(self.model.num_variables) if v not in row]
-        if free:
-            model = self.model.condition(names)
-            states[:, free] = annealed_chains(model, num_chains, *_CHAIN_STEPS, generator)
-        if row:
-            states[:, list(row)] = torch.tensor(list(row.values()))
-        return states
+    def _excess(
+        self, states: Int[Tensor, "sample var"], rows: Sequence[dict[int, int]], each: int
+    ) -> Float64[Tensor, "sample"]:
+        """u(x) = log p~(x) - log q(x), with q given the evidence if it was trained for that.
+
+        Parameters
+        ----------
+        states : as many for each row, side by side.
+        """
+        layout = self.proposal.layout
+        found = []
+        at_once = max(self._columns_at_once // each, 1)
+        for start in range(0, len(rows), at_once):
+            some = rows[start : start + at_once]
+            part = states[start * each : (start + len(some)) * each]
+            columns, known = part.T.contiguous(), None
+            _, observed = self._columns(some, each)
+            if layout.has_context:
+                known = known_given(layout, observed, self.proposal.model.dtype)
+            elif self.orders.kind == "many":
+                by_row = [known_under(layout, [self._dag(row)]).expand(-1, each) for row in some]
+                known = torch.cat(by_row, 1)
+            is_free = ~observed if layout.has_context else torch.ones_like(observed)
+            with torch.no_grad():
+                log_q = self.proposal.log_conditionals(columns, known) * is_free
+                found.append(self.model.log_score(part).double() - log_q.sum(0).double())
+        return torch.cat(found)
+
+    @cached_property
+    def _kernel(self) -> GibbsKernel:
+        return GibbsKernel(self.model)
 
     def _columns(
-        self, rows: Sequence[dict[int, int]], count: int
+        self, rows: Sequence[dict[int, int]], count: int, unknown: int = 0
     ) -> tuple[Int[Tensor, "var batch"], Bool[Tensor, "var batch"]]:
         """Evidence of each row as columns, so many of each, side by side."""
         columns = torch.full((self.model.num_variables, len(rows)), -1)
@@ -161,7 +184,7 @@ class EvidenceDrawer:
             if row:
                 columns[list(row), number] = torch.tensor(list(row.values()))
         columns = columns.repeat_interleave(count, dim=1)
-        return columns.clamp(min=0), columns >= 0
+        return columns.clamp(min=unknown), columns >= 0
 
     def _weighted(
         self,

@@ -2,119 +2,150 @@
 
 An exact answer comes from bucket elimination. A sampled one comes from a q that is trained for the
 question: evidence and zeros are propagated first, which often makes the model smaller; zeros that
-stay are floored for training; weights take the true factors; and the answer is judged by its
-weights and by independent chains before it is called more than ``"untrusted"``.
+stay are floored for training; weights take the true factors; log Z gets an upper bound; and the
+answer is judged by its weights, by independent chains and by that bound before it is called more
+than ``"untrusted"``. Many rows of evidence at once are in :mod:`deltaai.inference.table_query`.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from deltaai.errors import ConfigError, MemoryLimitError, did_you_mean
+from deltaai.errors import ConfigError, MemoryLimitError, NotAffordableError
 from deltaai.exact.inference import ExactInference, Progress
+from deltaai.inference.answer import Answer, exact_answer
+from deltaai.inference.estimate import Estimate, Marginals, Quality
 from deltaai.inference.fit import fit
 from deltaai.inference.plan import Plan, plan
-from deltaai.inference.trust import Status
+from deltaai.inference.questions import (
+    asked_names,
+    check_method,
+    refuse_training,
+    suitable_smoothing,
+)
+from deltaai.inference.sampler import Sampler
+from deltaai.inference.table_query import query_table
+from deltaai.io.evidence_table import is_frame
+from deltaai.messages import loopy_belief_propagation, mini_bucket_bound
 from deltaai.models import Evidence, FactorGraph
 from deltaai.models.determinism import propagate_zeros
-from deltaai.models.smoothing import has_zeros
+from deltaai.models.reduction import Reduction
+from deltaai.sampling.importance import WeightError
 from deltaai.training.loop import Progress as TrainingProgress
 
-METHODS = ("exact", "sampler", "auto")
+METHODS = ("auto", "exact", "sampler", "bp")
 NUM_SAMPLES = 10_000
-SMOOTHING = 1e-3
-
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """Posterior marginals and the evidence's log score, with how far to trust them.
-
-    Parameters
-    ----------
-    marginals : probabilities of each asked variable's states, in the order of its states.
-    log_partition : log Z of the model given the evidence.
-    status : ``"exact"``, ``"estimated"`` or ``"untrusted"``.
-    seconds : time the answer took, planning included.
-    plan : what was predicted before.
-    stderr : standard error of ``log_partition``.
-    ess : effective sample size, and ``khat`` the shape of the weights' tail, if it was sampled.
-    doubts : why it is not to be trusted, one sentence each, with the remedy.
-    """
-
-    marginals: dict[str, np.ndarray]
-    log_partition: float
-    status: Status
-    seconds: float
-    plan: Plan
-    stderr: float = 0.0
-    ess: float | None = None
-    khat: float | None = None
-    doubts: tuple[str, ...] = ()
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Where log Z lies with 95 % confidence, if the status allows to say so."""
-        return self.log_partition - 1.96 * self.stderr, self.log_partition + 1.96 * self.stderr
+_NO_SAMPLE = (
+    "the sampler drew no possible state, so this is what loopy belief propagation says: train "
+    "longer, or give evidence"
+)
+# Share of a time limit that training may take; the rest is for the bound, samples and chains.
+_TRAINING_SHARE = 0.8
+# The upper bound: entries of all tables, orders tried and steps taken, some seconds in all.
+_BOUND: dict[str, Any] = {"most_total_entries": 2**20, "num_orders": 8, "num_iterations": 20}
 
 
 def query(
-    model: FactorGraph,
-    evidence: Evidence | None = None,
+    source: FactorGraph | Sampler,
+    evidence: Any = None,  # noqa: ANN401
     of: Sequence[str] | None = None,
     *,
-    method: str = "exact",
+    method: str = "auto",
+    num_samples: int | None = None,
     memory_limit: int | None = None,
     time_limit: float | int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
     watch: Callable[[TrainingProgress], None] | None = None,
-) -> Answer:
-    """Answer a question about a model.
+) -> Any:  # noqa: ANN401
+    """Answer a question about a model, or one for each row of a table.
 
     Parameters
     ----------
-    model : the target.
-    evidence : what was observed: names to labels or state indices.
+    source : a model, or a sampler that was trained for one.
+    evidence : what was observed: names to labels or state indices. A ``DataFrame`` with blanks
+        for unknown, or a list of mappings, asks once for each row
+        (:func:`~deltaai.inference.table_query.query_table` has more to choose).
     of : the variables to report; all by default.
-    method : ``"exact"``; ``"sampler"`` trains a sampler for the question; ``"auto"`` does so only
-        where an exact answer does not fit.
-    memory_limit : bytes an exact answer may use (default: half of what is free).
-    time_limit : seconds to train a sampler at most.
+    method : ``"auto"`` follows the plan; ``"exact"``; ``"sampler"`` trains a sampler for the
+        question; ``"bp"`` is loopy belief propagation, a first estimate without an error bar.
+    num_samples : samples to draw, if it is sampled (10,000, or 1,000 for each row of a table).
+    memory_limit : bytes that may be used (default: half of what is free).
+    time_limit : seconds that may be used.
     seed : of a sampler's randomness.
     progress : called with the fraction done during long exact work.
     watch : called after every update of training.
 
+    Returns
+    -------
+    An :class:`~deltaai.inference.answer.Answer`; for a ``DataFrame`` another one, a row for each of
+    its rows, with probabilities, log Z, status, ESS and k-hat; for a list a
+    :class:`~deltaai.inference.table_answer.TableAnswer`, which holds the same.
+
     Raises
     ------
-    MemoryLimitError
-        If the answer is to be exact and does not fit.
+    NotAffordableError
+        If no method, or not the one asked for, is within the limits.
+    ImpossibleEvidenceError
+        If no state agrees with the evidence.
     """
     start = time.perf_counter()
-    if method not in METHODS:
-        guess = did_you_mean(method, METHODS)
-        raise ConfigError(f"method is {method!r}{guess}; one of {', '.join(METHODS)}")
-    asked = [model.variables[model.index(name)].name for name in of] if of is not None else None
-    planned = plan(model, evidence, memory_limit=memory_limit)
-    if method == "exact" and planned.method != "exact":
-        raise MemoryLimitError(planned.width, planned.predicted_bytes, planned.memory_limit)
-    if planned.method == "exact" and method != "sampler":
-        answer = _exact(model, evidence, planned, progress)
+    if evidence is not None and not isinstance(evidence, Mapping):
+        table = query_table(
+            source,
+            evidence,
+            of,
+            method=method,
+            num_samples=num_samples,
+            memory_limit=memory_limit,
+            time_limit=time_limit,
+            seed=seed,
+            progress=progress,
+            watch=watch,
+        )
+        return table.to_frame(evidence.index) if is_frame(evidence) else table
+    check_method(method, METHODS)
+    num_samples = NUM_SAMPLES if num_samples is None else num_samples
+    model = source.model if isinstance(source, Sampler) else source
+    asked = asked_names(model, of)
+    planned = None
+    if isinstance(source, Sampler):
+        if method not in {"auto", "sampler"}:
+            raise ConfigError(f"method is {method!r}, but a sampler was given: give its model")
+        generator = torch.Generator().manual_seed(seed)
+        answer = source.answer(evidence, num_samples, generator)
+    elif method == "bp":
+        answer = _first_estimate(model, evidence, progress)
     else:
-        answer = _sampled(model, evidence, planned, time_limit, seed, watch)
-    wanted = answer.marginals if asked is None else {n: answer.marginals[n] for n in asked}
-    seconds = time.perf_counter() - start
-    return replace(answer, marginals=wanted, seconds=seconds)
+        planned = plan(model, evidence, memory_limit=memory_limit, time_limit=time_limit)
+        is_exact = planned.is_exact and method != "sampler"
+        if method == "exact" and not is_exact:
+            raise _refused(planned)
+        if is_exact:
+            answer = _exact(model, evidence, planned, progress)
+        else:
+            reduction = propagate_zeros(model, evidence)
+            answer = _reduced(reduction, planned, method, num_samples, seed, progress, watch)
+    return answer.finished(asked, planned, time.perf_counter() - start)
+
+
+def _refused(planned: Plan) -> NotAffordableError:
+    if planned.predicted_bytes > planned.memory_limit:
+        return MemoryLimitError(planned.width, planned.predicted_bytes, planned.memory_limit)
+    return NotAffordableError(planned.options[-1].reason)
 
 
 def _exact(
     model: FactorGraph, evidence: Evidence | None, planned: Plan, progress: Progress | None
 ) -> Answer:
+    start = time.perf_counter()
     engine = ExactInference(
         model,
         evidence,
@@ -123,35 +154,110 @@ def _exact(
         progress=progress,
     )
     log_partition = engine.log_partition()
-    return Answer(engine.marginals(), log_partition, "exact", 0.0, planned)
+    marginals = engine.marginals()
+    return exact_answer(marginals, log_partition, time.perf_counter() - start, "elimination")
 
 
-def _sampled(
+def _first_estimate(
     model: FactorGraph,
     evidence: Evidence | None,
+    progress: Progress | None,
+    doubts: tuple[str, ...] = (),
+    upper: float | None = None,
+) -> Answer:
+    """What loopy belief propagation says: never more than an estimate, and without error bar."""
+    start = time.perf_counter()
+    found = loopy_belief_propagation(model, evidence, progress=progress)
+    if not found.is_converged:
+        doubts += (
+            f"the messages did not settle in {found.num_iterations} iterations (last change "
+            f"{found.residual:.2g}): use another method",
+        )
+    quality = Quality(
+        status="untrusted" if doubts else "estimated",
+        method="loopy belief propagation",
+        seconds=time.perf_counter() - start,
+        doubts=doubts,
+    )
+    marginals = found.marginals()
+    unknown = {name: np.full(len(row), math.nan) for name, row in marginals.items()}
+    bracket = None if upper is None else (-math.inf, upper)
+    partition = Estimate(found.log_partition, math.nan, None, bracket, **vars(quality))
+    return Answer(Marginals(marginals, quality, unknown), partition)
+
+
+def _reduced(
+    reduction: Reduction,
     planned: Plan,
-    time_limit: float | int | None,
+    method: str,
+    num_samples: int,
     seed: int,
+    progress: Progress | None,
     watch: Callable[[TrainingProgress], None] | None,
 ) -> Answer:
-    reduction = propagate_zeros(model, evidence)
-    if reduction.model.num_variables == 0:  # evidence and zeros leave no choice
-        return Answer(reduction.expand_marginals({}), reduction.log_scale, "exact", 0.0, planned)
-    smoothing = SMOOTHING if has_zeros(reduction.model) else None
-    limits: dict[str, Any] = {} if time_limit is None else {"time_limit": time_limit}
-    sampler = fit(reduction.model, smoothing=smoothing, seed=seed, watch=watch, **limits)
-    generator = torch.Generator().manual_seed(seed)
-    samples = sampler.posterior({}, NUM_SAMPLES, generator)
-    judged = sampler.trust(samples, generator=generator)
-    estimate = samples.estimate
-    return Answer(
-        reduction.expand_marginals(samples.marginals()),
-        estimate.log_partition + reduction.log_scale,
-        judged.status,
-        0.0,
-        planned,
-        estimate.stderr,
-        estimate.ess,
-        estimate.khat,
-        judged.doubts,
+    """Answer from the model that evidence and zeros leave, exactly if that is affordable now."""
+    start = time.perf_counter()
+    model = reduction.model
+    if model.num_variables == 0:
+        marginals = reduction.expand_marginals({})
+        return exact_answer(marginals, reduction.log_scale, 0.0, "zeros propagated")
+    if method == "auto" and reduction.is_smaller:
+        limits = planned.memory_limit, planned.time_limit
+        again = plan(model, memory_limit=limits[0], time_limit=limits[1])
+        if again.is_exact:
+            return _expanded(_exact(model, None, again, progress), reduction, start)
+    if planned.method == "cannot":
+        raise NotAffordableError(planned.reason)
+    refuse_training(model, planned.memory_limit)
+    sampler = fit(
+        model,
+        smoothing=suitable_smoothing(model),
+        seed=seed,
+        watch=watch,
+        **training_limit(planned),
     )
+    upper = upper_bound(model, planned, progress)
+    generator = torch.Generator().manual_seed(seed)
+    try:
+        answer = sampler.answer({}, num_samples, generator, upper=upper)
+    except WeightError:  # no sample is possible, so there is nothing to weigh
+        answer = _first_estimate(model, None, progress, (_NO_SAMPLE,), upper)
+    return _expanded(answer, reduction, start)
+
+
+def training_limit(planned: Plan) -> dict[str, Any]:
+    """Setting of ``fit`` that keeps a plan's limit of time, if it has one."""
+    if planned.time_limit is None:
+        return {}
+    return {"time_limit": _TRAINING_SHARE * planned.time_limit}
+
+
+def upper_bound(model: FactorGraph, planned: Plan, progress: Progress | None) -> float | None:
+    """An upper bound on log Z, or none if not even the smallest tables fit."""
+    try:
+        bound = mini_bucket_bound(
+            model, memory_limit=planned.memory_limit, progress=progress, **_BOUND
+        )
+    except ConfigError:
+        return None
+    return bound.upper
+
+
+def _expanded(answer: Answer, reduction: Reduction, start: float) -> Answer:
+    """The answer about the original model, from that about a smaller one."""
+    seconds = time.perf_counter() - start
+    shift, found = reduction.log_scale, answer.partition
+    partition = replace(
+        found,
+        value=float(found) + shift,
+        elbo=None if found.elbo is None else found.elbo + shift,
+        bracket=found.bracket and (found.bracket[0] + shift, found.bracket[1] + shift),
+        seconds=seconds,
+    )
+    errors = None
+    if answer.marginals.stderr:
+        errors = reduction.expand_marginals(answer.marginals.stderr)
+        errors |= {name: np.zeros_like(errors[name]) for name in reduction.fixed}  # certain
+    values = reduction.expand_marginals(answer.marginals)
+    quality = replace(answer.marginals.quality, seconds=seconds)
+    return Answer(Marginals(values, quality, errors), partition)

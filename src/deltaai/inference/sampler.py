@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,23 +17,38 @@ from torch import Tensor
 from deltaai.conditionals import Proposal, known_under
 from deltaai.errors import EvidenceError, StateError
 from deltaai.graphs import Dag, random_dag
+from deltaai.inference.answer import Answer, sampled_answer
+from deltaai.inference.defaults import columns_at_once
+from deltaai.inference.estimate import Estimate, Marginals
 from deltaai.inference.posterior import EvidenceDrawer
 from deltaai.inference.proposals import EvidenceKind
 from deltaai.inference.trust import Verdict
-from deltaai.inference.weighted import WeightedSamples
+from deltaai.inference.weighted import WeightedSamples, moved
 from deltaai.models import Evidence, FactorGraph, States
-from deltaai.models.storage import model_to_tensors
+from deltaai.models.storage import model_from_tensors, model_to_tensors
 from deltaai.objectives import delta_residuals, draw_alternatives, prepare
 from deltaai.sampling.ancestral import Schedule, sample_ancestrally
-from deltaai.sampling.importance import ImportanceEstimate, estimate_from_log_weights
 from deltaai.sampling.orders import Orders
 from deltaai.sampling.policies import ON_POLICY
+from deltaai.sampling.tempering import annealed_chains
 from deltaai.threads import limited_threads
 from deltaai.training.checkpoint import save_tensors
 from deltaai.training.config import TrainingConfig
 
 SAMPLER_KIND = "sampler"
-_CHUNK = 4096
+DIAGNOSTICS = (
+    "log_partition",
+    "stderr",
+    "elbo",
+    "ess",
+    "ess_fraction",
+    "khat",
+    "num_samples",
+    "status",
+    "doubts",
+)
+_CHAIN_STEPS = 50, 10  # of the chain that a sampler for given values is judged at
+_DRAWN_PER_SAMPLE, _SWEEPS = 4, 5  # states drawn for one that is kept, and how it is moved
 
 
 @dataclass(eq=False)
@@ -48,6 +65,7 @@ class Sampler:
     evidence : what evidence q was trained for: ``"any"``, some variables every time, or none.
     smoothing : floor of zeros in the tables that q was trained on; the model keeps its zeros.
     history : estimates taken while training, one row each.
+    diagnostics : what :meth:`diagnose` found, kept with the sampler in its file.
     """
 
     model: FactorGraph
@@ -59,9 +77,11 @@ class Sampler:
     evidence: EvidenceKind = None
     smoothing: float | int | None = None
     history: list[dict[str, Any]] = field(default_factory=list)
+    diagnostics: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._schedules: dict[tuple[int, ...], Schedule] = {}
+        self._kept_drawer: EvidenceDrawer | None = None
 
     @property
     def has_masks(self) -> bool:
@@ -75,10 +95,23 @@ class Sampler:
         return random_dag(self.orders.graph, np.random.default_rng(seed))
 
     def sample(
-        self, num_samples: int, generator: torch.Generator | None = None, *, dag: Dag | None = None
+        self,
+        num_samples: int,
+        generator: torch.Generator | None = None,
+        *,
+        dag: Dag | None = None,
+        evidence: Evidence | None = None,
     ) -> States:
-        """Draw independent states from q."""
-        return self.sample_with_log_prob(num_samples, generator, dag=dag)[0]
+        """Draw independent states from q; with evidence, states that agree with it.
+
+        Given evidence, four times as many states are drawn and weighted, those to return are taken
+        in proportion to their weights, and Gibbs sweeps move them apart.
+        """
+        if not evidence:
+            return self.sample_with_log_prob(num_samples, generator, dag=dag)[0]
+        drawn = self.posterior(evidence, _DRAWN_PER_SAMPLE * max(num_samples, 1), generator)
+        chosen = drawn.sample(num_samples, generator) if num_samples else drawn.states[:0]
+        return moved(drawn.model, chosen, drawn.observed, _SWEEPS, generator)
 
     def sample_with_log_prob(
         self, num_samples: int, generator: torch.Generator | None = None, *, dag: Dag | None = None
@@ -86,14 +119,14 @@ class Sampler:
         """Draw states from q, with their log q."""
         if num_samples < 0:
             raise StateError(f"the number of samples cannot be {num_samples}")
-        schedule = self._schedule(self._checked(dag))
+        schedule, at_once = self._schedule(self._checked(dag)), self._columns_at_once
         states, log_probs = [], []
         with limited_threads(1):
-            for start in range(0, max(num_samples, 1), _CHUNK):
+            for start in range(0, max(num_samples, 1), at_once):
                 columns, log_q = sample_ancestrally(
                     self.proposal,
                     schedule,
-                    min(_CHUNK, num_samples - start),
+                    min(at_once, num_samples - start),
                     policy=ON_POLICY,
                     generator=generator,
                 )
@@ -110,18 +143,51 @@ class Sampler:
             known_once = known_under(self.proposal.layout, [chosen])
         found = []
         with torch.no_grad(), limited_threads(1):
-            for part in torch.split(x, _CHUNK) if len(x) else (x,):
+            for part in torch.split(x, self._columns_at_once) if len(x) else (x,):
                 known = None if known_once is None else known_once.expand(-1, len(part))
                 found.append(self.proposal.log_prob(part.T, known).double())
         return torch.cat(found)
 
     def log_partition(
-        self, num_samples: int = 10_000, generator: torch.Generator | None = None
-    ) -> ImportanceEstimate:
-        """Estimate log Z by importance sampling: with standard error, ELBO, ESS and k-hat."""
-        x, log_q = self.sample_with_log_prob(num_samples, generator)
-        with torch.no_grad():
-            return estimate_from_log_weights(self.model.log_score(x).double() - log_q)
+        self,
+        num_samples: int = 10_000,
+        generator: torch.Generator | None = None,
+        *,
+        evidence: Evidence | None = None,
+    ) -> Estimate:
+        """Log Z, with evidence that of the states which agree: value, error, status and more."""
+        return self.answer(evidence, num_samples, generator).partition
+
+    def marginals(
+        self,
+        evidence: Evidence | None = None,
+        num_samples: int = 10_000,
+        generator: torch.Generator | None = None,
+    ) -> Marginals:
+        """Posterior probabilities of every variable's states, with errors and status."""
+        return self.answer(evidence, num_samples, generator).marginals
+
+    def answer(
+        self,
+        evidence: Evidence | None = None,
+        num_samples: int = 10_000,
+        generator: torch.Generator | None = None,
+        *,
+        upper: float | None = None,
+    ) -> Answer:
+        """Log Z and all marginals from one set of weighted samples, judged (:meth:`trust`).
+
+        Parameters
+        ----------
+        evidence : what was observed: names to labels or state indices.
+        num_samples : how many samples.
+        upper : an upper bound on log Z, if one is known.
+        """
+        start = time.perf_counter()
+        samples = self.posterior(evidence, num_samples, generator)
+        judged = self.trust(samples, generator=generator)
+        method = "weighted samples" if samples.group_size == 1 else "sequential Monte Carlo"
+        return sampled_answer(samples, judged, method, time.perf_counter() - start, upper)
 
     def posterior(
         self,
@@ -150,7 +216,6 @@ class Sampler:
         generator: torch.Generator | None = None,
     ) -> Iterator[WeightedSamples]:
         """Weighted samples for each of many rows of evidence, evaluated together."""
-        drawer = EvidenceDrawer.of(self.model, self.proposal, self.orders)
         resolved = [self.model.resolve_evidence(row) for row in rows]
         needed = self.evidence if isinstance(self.evidence, tuple) else ()
         for row in resolved:
@@ -161,7 +226,7 @@ class Sampler:
                     "with evidence='any'"
                 )
         with limited_threads(1):
-            yield from drawer.draw(resolved, num_samples, generator)
+            yield from self._drawer.draw(resolved, num_samples, generator)
 
     def trust(
         self,
@@ -176,9 +241,40 @@ class Sampler:
         answer : weighted samples.
         num_chains : annealed Gibbs chains that look for states which q misses.
         """
-        drawer = EvidenceDrawer.of(self.model, self.proposal, self.orders)
+        (found,) = self.trust_all([answer], num_chains, generator)
+        return found
+
+    def trust_all(
+        self,
+        answers: Sequence[WeightedSamples],
+        num_chains: int = 100,
+        generator: torch.Generator | None = None,
+    ) -> list[Verdict]:
+        """Judge answers of :meth:`posteriors`, with chains for all of them at once."""
+        if generator is None:
+            generator = torch.Generator().manual_seed(int(torch.randint(2**62, ())))
         with limited_threads(1):
-            return drawer.trust(answer, num_chains, generator or torch.Generator())
+            return self._drawer.trust(answers, num_chains, generator)
+
+    def diagnose(self, seed: int = 0) -> dict[str, Any]:
+        """Judge the sampler once, without evidence, and keep what was found.
+
+        A sampler for given values of some variables is asked with values from a Markov chain.
+        """
+        generator = torch.Generator().manual_seed(seed)
+        evidence = {}
+        if isinstance(self.evidence, tuple):
+            ends = annealed_chains(self.model, 1, *_CHAIN_STEPS, generator)[0].tolist()
+            evidence = {self.model.variables[v].name: ends[v] for v in self.evidence}
+        found = self.log_partition(generator=generator, evidence=evidence)
+        values = {"log_partition": float(found), "doubts": list(found.doubts)}
+        values |= {name: getattr(found, name) for name in DIAGNOSTICS if name not in values}
+        self.diagnostics = {
+            # Files hold no numbers that are not finite.
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in values.items()
+        }
+        return self.diagnostics
 
     def residuals(
         self, num_samples: int = 1000, generator: torch.Generator | None = None
@@ -194,6 +290,17 @@ class Sampler:
             batch = prepare(self.proposal, columns, alternatives, known)
             mean = delta_residuals(self.proposal, batch).square().mean(1)
         return dict(zip((v.name for v in self.model.variables), mean.tolist(), strict=True))
+
+    @property
+    def _columns_at_once(self) -> int:
+        return columns_at_once(self.proposal.layout.num_slots, self.model.num_variables)
+
+    @property
+    def _drawer(self) -> EvidenceDrawer:
+        """What draws given evidence; kept, unless the model has parameters that may change."""
+        if self._kept_drawer is None or any(True for _ in self.model.parameters()):
+            self._kept_drawer = EvidenceDrawer.of(self.model, self.proposal, self.orders)
+        return self._kept_drawer
 
     def _checked(self, dag: Dag | None) -> Dag:
         if isinstance(self.evidence, tuple) and self.evidence:
@@ -218,7 +325,9 @@ class Sampler:
     # -- files ---------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write the sampler, its model and its settings to one file, all or nothing."""
+        """Write the sampler, its model, settings and diagnostics to one file, all or nothing."""
+        if not self.diagnostics:
+            self.diagnose()
         conditionals = self.proposal.conditionals
         stored, described = model_to_tensors(self.model)
         tensors = {f"model.{name}": value for name, value in stored.items()}
@@ -227,6 +336,7 @@ class Sampler:
         tensors["graph.order"] = torch.tensor(self.orders.graph.order, dtype=torch.long)
         metadata = {
             "model": described,
+            "model_hash": model_from_tensors(stored, described).content_hash(),
             "orders": self.orders.kind,
             "family": self.family,
             "hidden": self.hidden,
@@ -235,5 +345,6 @@ class Sampler:
             "is_informed": self.proposal.is_informed,
             "config": self.config.to_dict(),
             "history": self.history,
+            "diagnostics": self.diagnostics,
         }
         save_tensors(path, tensors, metadata, kind=SAMPLER_KIND)

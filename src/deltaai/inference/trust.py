@@ -11,10 +11,14 @@ For x from p, u has the same distribution whether x comes from chains or from we
 q. Where chains find much more probability at large u, there are states that q hardly ever draws,
 and the estimate is not to be trusted. Chains that got stuck can miss a mode as well, so agreement
 proves nothing; disagreement does.
+
+An upper bound on log Z that owes nothing to q is a third opinion: an estimate above it is wrong,
+and an estimate just below it cannot have missed much.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,17 +27,26 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from deltaai.errors import StateError
-from deltaai.sampling.importance import ImportanceEstimate, normalised_weights
+from deltaai.sampling.importance import (
+    ImportanceEstimate,
+    estimate_from_log_weights,
+    log_means,
+    normalised_weights,
+)
 
 Status = Literal["exact", "bounded", "estimated", "untrusted"]
 
-FEWEST_EFFECTIVE = 100  # samples
+FEWEST_EFFECTIVE = 400  # samples; a probability is then known to within 0.05
 HEAVIEST_TAIL = 0.7
 # Weights this even have no tail to speak of; a shape fitted to their differences means nothing.
 EVEN_SHARE = 0.9
 # u by which q gives a state too little, in nats, and the share of p that may be there unnoticed.
 TOO_LITTLE = 2.0
 UNNOTICED = 0.05
+# Standard errors by which two halves of the samples may differ.
+FARTHEST_HALVES = 5.0
+# Width in nats of a bracket of log Z that answers the question by itself.
+NARROW = 0.2
 
 
 @dataclass(frozen=True)
@@ -76,6 +89,52 @@ def judge_weights(estimate: ImportanceEstimate) -> tuple[str, ...]:
             "this evidence"
         )
     return tuple(doubts)
+
+
+def judge_halves(log_weights: Float64[Tensor, "sample"], group_size: int = 1) -> tuple[str, ...]:
+    """Doubts that arise if two halves of the samples, drawn apart, disagree about log Z.
+
+    Parameters
+    ----------
+    log_weights : of samples; as many as ``group_size`` in a row depend on each other.
+    """
+    middle = len(log_weights) // group_size // 2 * group_size
+    halves = [part for part in (log_weights[:middle], log_weights[middle:]) if len(part)]
+    if len(halves) < 2 or any(bool((part == -torch.inf).all()) for part in halves):
+        return ()  # too few to compare
+    first, second = (estimate_from_log_weights(log_means(part, group_size)) for part in halves)
+    apart = abs(first.log_partition - second.log_partition)
+    if not apart > FARTHEST_HALVES * math.hypot(first.stderr, second.stderr):
+        return ()
+    return (
+        f"two halves of the samples disagree about log Z ({first.log_partition:.4g} and "
+        f"{second.log_partition:.4g}): draw more samples, or train longer",
+    )
+
+
+def judge_bracket(
+    log_partition: float, stderr: float, bracket: tuple[float, float]
+) -> tuple[str, ...]:
+    """Doubts that arise if an estimate of log Z is above what it can be.
+
+    >>> judge_bracket(3.0, 0.01, (2.9, 3.2)), len(judge_bracket(4.0, 0.01, (3.9, 3.2)))
+    ((), 1)
+    """
+    if log_partition <= bracket[1] + 4 * stderr + 1e-6 * abs(bracket[1]):
+        return ()
+    return (
+        f"the estimate of log Z, {log_partition:.6g}, is above its upper bound {bracket[1]:.6g}: "
+        "train longer, or with another seed",
+    )
+
+
+def is_narrow(bracket: tuple[float, float] | None) -> bool:
+    """Whether a bracket of log Z is an answer by itself.
+
+    >>> is_narrow((1.0, 1.1)), is_narrow((1.0, 3.0)), is_narrow(None)
+    (True, False, False)
+    """
+    return bracket is not None and 0 <= bracket[1] - bracket[0] <= NARROW
 
 
 def judge_coverage(

@@ -2,31 +2,51 @@
 
 For states x that agree with evidence e, drawn from q with importance weights w, the mean of w
 estimates Z(e) = Σ_{x agreeing with e} p~(x), and posterior marginals are weighted means. Each
-sample stands for all values of a variable at once (Rao and Blackwell):
+sample stands for all values of a variable at once (Rao and Blackwell): with w̄ the weights divided
+by their sum,
 
-    p(x_v = k | e) ≈ Σ_i w_i p(x_v = k | all others in x_i) / Σ_i w_i
+    m_vk = p(x_v = k | e) ≈ Σ_i w̄_i f_i,    f_i = p(x_v = k | all others in x_i)
 
-where the conditional on all others needs the factors with v alone, and takes most of the noise of
-counting away.
+where f needs the factors with v alone, and takes most of the noise of counting away. Samples come
+in groups g that are independent of each other (of one sample each, unless they were resampled); the
+error of a mean is that of a ratio, by the delta method over groups:
+
+    stderr² = Σ_g ( Σ_{i in g} w̄_i (f_i - m_vk) )²  G / (G - 1)  +  (max_g w̄_g)² Var(f)
+
+where the last term stands for one more group as heavy as the heaviest: weights are skewed, and a
+spread that was seen is too small just when heavy ones are missing. That of log Z has such a term
+too.
+
+Moving samples by Gibbs sweeps leaves p(x | e) as it is, so samples drawn in proportion to their
+weights and moved are as good as before, and differ from each other where they were copies.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import torch
 from jaxtyping import Float64, Int
+from scipy import stats
 from torch import Tensor
 
 from deltaai.models import FactorGraph, States
+from deltaai.sampling.gibbs import GibbsKernel
 from deltaai.sampling.importance import (
     ImportanceEstimate,
     estimate_from_log_weights,
+    log_means,
     normalised_weights,
 )
+
+_CHUNK = 2048  # samples whose conditionals are held at once
+_ROUNDING = 1e-9
+_BOUND_GROUPS = 25
+_BOUND_CONFIDENCE = 0.975
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,42 +68,159 @@ class WeightedSamples:
     observed: dict[int, int]
     group_size: int = 1
 
+    @property
+    def num_groups(self) -> int:
+        """Independent groups."""
+        return -(-len(self.states) // self.group_size)
+
     @cached_property
     def estimate(self) -> ImportanceEstimate:
         """Log Z given the evidence, with standard error, effective sample size and k-hat."""
         each = estimate_from_log_weights(self.log_weights)
-        if self.group_size == 1:
-            return each
-        parts = torch.split(self.log_weights, self.group_size)
-        means = torch.stack([part.logsumexp(0) - math.log(len(part)) for part in parts])
-        groups = estimate_from_log_weights(means)
+        means = log_means(self.log_weights, self.group_size)
+        groups = estimate_from_log_weights(means) if self.group_size > 1 else each
         share = min(each.ess_fraction, groups.ess_fraction)
-        return replace(each, stderr=groups.stderr, ess=share * each.num_samples, ess_fraction=share)
+        unseen = math.expm1(float(means.max()) - groups.log_partition) / len(means)
+        return replace(
+            each,
+            stderr=math.hypot(groups.stderr, unseen),
+            ess=share * each.num_samples,
+            ess_fraction=share,
+        )
+
+    @cached_property
+    def lower_bound(self) -> float:
+        """A number that log Z exceeds with 97.5 % confidence, however bad q is.
+
+        By Jensen's inequality the log of a mean of weights is below log Z on average, so the mean
+        of such logs over independent parts, less its own error, is a lower bound.
+        """
+        size = max(self.group_size, len(self.log_weights) // _BOUND_GROUPS)
+        logs = log_means(self.log_weights, -(-size // self.group_size) * self.group_size)
+        if len(logs) < 2 or not bool(torch.isfinite(logs).all()):
+            return -math.inf
+        reach = stats.t.ppf(_BOUND_CONFIDENCE, len(logs) - 1) / math.sqrt(len(logs))
+        return float(logs.mean() - reach * logs.std())
 
     def marginals(self, *, is_weighted: bool = True) -> dict[str, np.ndarray]:
         """Probabilities of every variable's states; observed ones are certain.
 
         Without weights they are those of q, which is what a q to be judged is asked for.
         """
-        weights = torch.full_like(self.log_weights, 1 / max(len(self.log_weights), 1))
         if is_weighted:
-            weights = normalised_weights(self.log_weights)
-        with torch.no_grad():
-            scores = self.model.local_log_scores(self.states).double()
-        found = {}
-        offsets = self.model.state_offsets.tolist()
-        for number, variable in enumerate(self.model.variables):
-            if number in self.observed:
-                certain = np.zeros(variable.num_states)
-                certain[self.observed[number]] = 1
-                found[variable.name] = certain
-                continue
-            local = scores[:, offsets[number] : offsets[number + 1]].softmax(1)
-            found[variable.name] = (weights @ local).cpu().numpy()
-        return found
+            return self._by_name(self.moments[0])
+        even = torch.zeros_like(self.log_weights)
+        return replace(self, log_weights=even).marginals()
+
+    def marginal_errors(self) -> dict[str, np.ndarray]:
+        """Standard errors of :meth:`marginals`."""
+        return self._by_name(self.moments[1])
+
+    @cached_property
+    def moments(self) -> tuple[Float64[Tensor, "pair"], Float64[Tensor, "pair"]]:
+        """Means of all (variable, state) pairs, and their standard errors."""
+        weights = normalised_weights(self.log_weights)
+        mean, square, cross = torch.zeros(3, int(self.model.state_offsets[-1]), dtype=torch.float64)
+        second = torch.zeros_like(mean)
+        scale = heaviest = torch.zeros((), dtype=torch.float64)
+        for part, conditionals in self._conditionals():
+            sums = _group_sums(weights[part, None] * conditionals, self.group_size)
+            totals = _group_sums(weights[part, None], self.group_size)
+            mean += sums.sum(0)
+            square += sums.square().sum(0)
+            cross += (sums * totals).sum(0)
+            second += (sums.square() / totals.clamp(min=torch.finfo(sums.dtype).tiny)).sum(0)
+            scale = scale + totals.square().sum()
+            heaviest = torch.maximum(heaviest, totals.max())
+        # Where all samples agree, as if all neighbours are observed, rounding is left.
+        variance = (square - 2 * mean * cross + mean.square() * scale).clamp(min=_ROUNDING**2)
+        spread = self.num_groups / max(self.num_groups - 1, 1)
+        for variable, state in self.observed.items():  # certain
+            first, last = self.model.state_offsets[variable : variable + 2].tolist()
+            mean[first:last] = variance[first:last] = second[first:last] = 0.0
+            mean[first + state] = second[first + state] = 1.0
+        unseen = heaviest.square() * (second - mean.square()).clamp(min=0)
+        return mean, (variance * spread + unseen).sqrt()
+
+    def _conditionals(self) -> Iterator[tuple[slice, Float64[Tensor, "sample pair"]]]:
+        """p(x_v = k | all others) for all pairs, some whole groups of samples at a time."""
+        offsets, sizes = self.model.state_offsets[:-1], self.model.num_states
+        step = max(_CHUNK // self.group_size, 1) * self.group_size
+        for start in range(0, len(self.states), step):
+            part = slice(start, start + step)
+            with torch.no_grad():
+                scores = self.model.local_log_scores(self.states[part]).double()
+            for size in sorted(set(sizes.tolist())):
+                pairs = offsets[sizes == size, None] + torch.arange(size)
+                # Where no value is possible the sample has no weight, and nothing to say.
+                scores[:, pairs] = scores[:, pairs].softmax(2).nan_to_num(0.0)
+            yield part, scores
+
+    def _by_name(self, pairs: Float64[Tensor, "pair"]) -> dict[str, np.ndarray]:
+        parts = torch.split(pairs, self.model.num_states.tolist())
+        named = zip(self.model.variables, parts, strict=True)
+        return {variable.name: part.numpy() for variable, part in named}
 
     def sample(self, num_samples: int, generator: torch.Generator | None = None) -> States:
         """Draw states with probabilities in proportion to their weights, with replacement."""
         weights = normalised_weights(self.log_weights)
         chosen = torch.multinomial(weights, num_samples, replacement=True, generator=generator)
         return self.states[chosen]
+
+    def rejuvenated(
+        self, num_sweeps: int, generator: torch.Generator | None = None
+    ) -> WeightedSamples:
+        """Samples drawn in proportion to their weights within their group, then moved.
+
+        A group keeps its mean weight, so log Z stays what it was; a sample that is a group of its
+        own is only moved.
+
+        Parameters
+        ----------
+        num_sweeps : Gibbs sweeps over the unobserved variables.
+        """
+        index, log_weights = torch.arange(len(self.states)), self.log_weights
+        if self.group_size > 1:
+            groups = torch.split(log_weights, self.group_size)
+            shares = [part.softmax(0).nan_to_num(1.0) for part in groups]  # all zero: keep any
+            chosen = [
+                torch.multinomial(share, len(share), replacement=True, generator=generator)
+                for share in shares
+            ]
+            starts = index[:: self.group_size].tolist()
+            index = torch.cat([first + part for first, part in zip(starts, chosen, strict=True)])
+            means = log_means(log_weights, self.group_size)
+            log_weights = means.repeat_interleave(torch.tensor([len(part) for part in groups]))
+        states = moved(self.model, self.states[index], self.observed, num_sweeps, generator)
+        return replace(self, states=states, log_weights=log_weights)
+
+
+def moved(
+    model: FactorGraph,
+    states: Int[Tensor, "sample var"],
+    observed: dict[int, int],
+    num_sweeps: int,
+    generator: torch.Generator | None,
+) -> Int[Tensor, "sample var"]:
+    """States after Gibbs sweeps over the unobserved variables."""
+    free = [v for v in range(model.num_variables) if v not in observed]
+    if not free or num_sweeps == 0:
+        return states
+    if generator is None:
+        generator = torch.Generator().manual_seed(int(torch.randint(2**62, ())))
+    names = {model.variables[v].name: state for v, state in observed.items()}
+    kernel = GibbsKernel(model.condition(names))
+    chains = kernel.init(len(states), generator, states=states[:, free])
+    for _ in range(num_sweeps):
+        chains, _ = kernel.step(chains, generator)
+    found = states.clone()
+    found[:, free] = chains.states
+    return found
+
+
+def _group_sums(
+    values: Float64[Tensor, "sample column"], size: int
+) -> Float64[Tensor, "group column"]:
+    if size == 1:
+        return values
+    return torch.stack([part.sum(0) for part in torch.split(values, size)])

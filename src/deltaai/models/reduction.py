@@ -51,6 +51,11 @@ class Reduction:
             model, model, {}, tuple(tuple(range(v.num_states)) for v in model.variables), 0.0
         )
 
+    @property
+    def is_smaller(self) -> bool:
+        """Whether a state or a variable was removed."""
+        return int(self.model.state_offsets[-1]) < int(self.original.state_offsets[-1])
+
     def expand(self, states: Int[Tensor, "batch remaining"]) -> Int[Tensor, "batch var"]:
         """Full states of the original model, from those of the smaller one."""
         self.model.check_states(states)

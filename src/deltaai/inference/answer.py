@@ -1,0 +1,128 @@
+"""The answer to one question: log Z and marginals, and how they follow from weighted samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from deltaai.inference.estimate import Estimate, Marginals, Quality
+from deltaai.inference.plan import Plan
+from deltaai.inference.trust import Status, Verdict, is_narrow, judge_bracket, verdict
+from deltaai.inference.weighted import WeightedSamples
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Posterior marginals and log Z, each with how far to trust it.
+
+    Parameters
+    ----------
+    marginals : probabilities of each asked variable's states, in the order of its states.
+    partition : log Z of the model given the evidence.
+    plan : what was predicted before, if there was something to plan.
+    seconds : time the whole took, planning and training included.
+    """
+
+    marginals: Marginals
+    partition: Estimate
+    plan: Plan | None = None
+    seconds: float = 0.0
+
+    @property
+    def log_partition(self) -> float:
+        """Log Z of the model given the evidence."""
+        return float(self.partition)
+
+    @property
+    def status(self) -> Status:
+        """What the marginals are worth; ``partition.status`` is that of log Z."""
+        return self.marginals.status
+
+    @property
+    def stderr(self) -> float:
+        """Standard error of ``log_partition``."""
+        return float(self.partition.stderr)
+
+    @property
+    def interval(self) -> tuple[float | np.ndarray, float | np.ndarray]:
+        """Where log Z lies with 95 % confidence, if its status allows to say so."""
+        return self.partition.interval
+
+    @property
+    def bracket(self) -> tuple[float, float] | None:
+        """Bounds on log Z, if they were affordable."""
+        return self.partition.bracket
+
+    @property
+    def ess(self) -> float | None:
+        """Effective number of samples, if it was sampled."""
+        return self.partition.ess
+
+    @property
+    def khat(self) -> float | None:
+        """Shape of the weights' tail, if it was sampled."""
+        return self.partition.khat
+
+    @property
+    def method(self) -> str:
+        """How it was found."""
+        return self.partition.method
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why it is not to be trusted, one sentence each, with the remedy."""
+        return tuple(dict.fromkeys(self.marginals.doubts + self.partition.doubts))
+
+    def finished(self, names: Sequence[str], plan: Plan | None, seconds: float) -> Answer:
+        """The answer about some variables, with what it took."""
+        return replace(self, marginals=self.marginals.of(names), plan=plan, seconds=seconds)
+
+
+def exact_answer(
+    marginals: dict[str, np.ndarray], log_partition: float, seconds: float, method: str
+) -> Answer:
+    """An answer that is certain."""
+    quality = Quality(status="exact", method=method, seconds=seconds)
+    return Answer(Marginals(marginals, quality), Estimate(log_partition, **vars(quality)))
+
+
+def sampled_answer(
+    samples: WeightedSamples,
+    judged: Verdict,
+    method: str,
+    seconds: float,
+    upper: float | None = None,
+) -> Answer:
+    """What weighted samples say, with the status that a judge gave them.
+
+    Parameters
+    ----------
+    samples : given the evidence.
+    judged : by their weights and by chains.
+    method : how q was found.
+    seconds : time it took.
+    upper : an upper bound on log Z.
+    """
+    found = samples.estimate
+    bracket = None if upper is None else (samples.lower_bound, upper)
+    if bracket is not None:
+        beyond = judge_bracket(found.log_partition, found.stderr, bracket)
+        judged = verdict(judged.doubts, beyond)
+    quality = Quality(
+        status=judged.status,
+        method=method,
+        seconds=seconds,
+        ess=found.ess,
+        khat=found.khat,
+        num_samples=found.num_samples,
+        degrees=samples.num_groups - 1,
+        doubts=judged.doubts,
+    )
+    partition = Estimate(found.log_partition, found.stderr, found.elbo, bracket, **vars(quality))
+    if bracket is not None and is_narrow(bracket):
+        # Then log Z needs no further trust; the marginals do.
+        value = min(max(found.log_partition, bracket[0]), bracket[1])
+        partition = replace(partition, value=value, status="bounded", doubts=())
+    return Answer(Marginals(samples.marginals(), quality, samples.marginal_errors()), partition)

@@ -1,0 +1,160 @@
+"""A number with how far it can be trusted, and posterior probabilities with the same.
+
+Every answer of this library is one of two: an :class:`Estimate` (log Z, or one variable's
+probabilities), or :class:`Marginals` (probabilities by name, each of which can be taken out as an
+Estimate). Their ``status`` says in one word what they are worth:
+
+- ``"exact"``: computed by elimination, up to rounding;
+- ``"bounded"``: inside a narrow bracket that holds however good or bad the sampler is;
+- ``"estimated"``: with an error bar, and nothing speaks against it;
+- ``"untrusted"``: something does, and ``doubts`` says what, with the remedy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from scipy import stats
+
+from deltaai.inference.trust import Status
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quality:
+    """How something was found and what it is worth.
+
+    Parameters
+    ----------
+    status : ``"exact"``, ``"bounded"``, ``"estimated"`` or ``"untrusted"``.
+    method : how it was found.
+    seconds : how long that took.
+    ess : effective number of samples, ``khat`` the shape of the weights' tail, and ``num_samples``
+        how many there are, if it was sampled.
+    degrees : independent parts that a standard error rests on, less one.
+    doubts : why it is not to be trusted, one sentence each, with the remedy.
+    """
+
+    status: Status = "exact"
+    method: str = "elimination"
+    seconds: float = 0.0
+    ess: float | None = None
+    khat: float | None = None
+    num_samples: int | None = None
+    degrees: float | int = math.inf
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def quality(self) -> Quality:
+        """The quality alone, if there is more."""
+        return Quality(**{field.name: getattr(self, field.name) for field in fields(Quality)})
+
+    @property
+    def ess_fraction(self) -> float | None:
+        """Effective samples as a share of all."""
+        return None if self.ess is None or not self.num_samples else self.ess / self.num_samples
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate(Quality):
+    """A value, its error, and what they are worth.
+
+    Parameters
+    ----------
+    value : the number, or one for each state of a variable.
+    stderr : standard error, of the same shape; zero if nothing is random.
+    elbo : mean of the log weights, for a sampled log Z.
+    bracket : bounds on log Z: the lower one holds with 97.5 % confidence, the upper always.
+    """
+
+    value: float | np.ndarray
+    stderr: float | np.ndarray = 0.0
+    elbo: float | None = None
+    bracket: tuple[float, float] | None = None
+
+    @property
+    def interval(self) -> tuple[float | np.ndarray, float | np.ndarray]:
+        """Where the value lies with 95 % confidence, unless the status is ``"untrusted"``.
+
+        >>> low, high = Estimate(1.0, stderr=0.1, status="estimated").interval
+        >>> round(low, 3), round(high, 3)
+        (0.804, 1.196)
+        """
+        reach = stats.t.ppf((1 + CONFIDENCE) / 2, self.degrees) * np.asarray(self.stderr)
+        if isinstance(self.value, np.ndarray):
+            low, high = self.value - reach, self.value + reach
+            return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+        ends = self.value - float(reach), self.value + float(reach)
+        if self.bracket is None:
+            return ends
+        return max(ends[0], self.bracket[0]), min(ends[1], self.bracket[1])
+
+    def __float__(self) -> float:
+        """The value itself, so that it can stand where a number is wanted."""
+        return float(self.value)
+
+    def __str__(self) -> str:
+        """Value, error and status in one line.
+
+        >>> print(Estimate(12.25, stderr=0.01, status="estimated", ess=900.0))
+        12.25 ± 0.01 (estimated)
+        """
+        if isinstance(self.value, np.ndarray):
+            return f"{' '.join(f'{number:.4g}' for number in self.value)} ({self.status})"
+        error = f" ± {self.stderr:.2g}" if self.ess is not None else ""
+        return f"{self.value:.9g}{error} ({self.status})"
+
+
+class Marginals(dict[str, np.ndarray]):
+    """Probabilities of variables' states by name, with how far they can be trusted.
+
+    Parameters
+    ----------
+    values : probabilities of each variable, in the order of its states.
+    quality : what all of them share.
+    stderr : standard errors by name; none if they are exact.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, np.ndarray],
+        quality: Quality,
+        stderr: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
+        super().__init__(values)
+        self.quality = quality
+        self.stderr = dict(stderr or {})
+
+    @property
+    def status(self) -> Status:
+        """What they are worth."""
+        return self.quality.status
+
+    @property
+    def ess(self) -> float | None:
+        """Effective number of samples."""
+        return self.quality.ess
+
+    @property
+    def khat(self) -> float | None:
+        """Shape of the weights' tail."""
+        return self.quality.khat
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why they are not to be trusted."""
+        return self.quality.doubts
+
+    def estimate(self, name: str) -> Estimate:
+        """One variable's probabilities, with errors and interval."""
+        errors = self.stderr.get(name, np.zeros(len(self[name])))
+        return Estimate(self[name], errors, **vars(self.quality))
+
+    def of(self, names: Sequence[str]) -> Marginals:
+        """Those of some variables."""
+        errors = {name: self.stderr[name] for name in names if name in self.stderr}
+        return Marginals({name: self[name] for name in names}, self.quality, errors)

@@ -1,0 +1,55 @@
+"""What a question about one row of evidence and one about many have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from deltaai.errors import (
+    ConfigError,
+    EvidenceError,
+    NotAffordableError,
+    did_you_mean,
+    format_bytes,
+)
+from deltaai.inference.defaults import training_cost
+from deltaai.models import FactorGraph
+from deltaai.models.smoothing import has_zeros
+
+SMOOTHING = 1e-3  # floor of zeros while training, as a share of a table's largest entry
+
+
+def check_method(method: str, known: Sequence[str]) -> None:
+    """Refuse a method that there is not.
+
+    >>> check_method("exakt", ["exact", "auto"])
+    Traceback (most recent call last):
+    ...
+    deltaai.errors.ConfigError: method is 'exakt'; did you mean 'exact'? One of exact, auto
+    """
+    if method not in known:
+        guess = did_you_mean(method, known) or ";"
+        raise ConfigError(f"method is {method!r}{guess} One of {', '.join(known)}")
+
+
+def asked_names(model: FactorGraph, of: Sequence[str] | None) -> list[str]:
+    """The variables asked for, in order and once each; an unknown one is refused."""
+    if of is None:
+        return [variable.name for variable in model.variables]
+    if isinstance(of, str):
+        raise EvidenceError(f"of is {of!r}: give a list of names, such as [{of!r}]")
+    return list(dict.fromkeys(model.variables[model.index(name)].name for name in of))
+
+
+def suitable_smoothing(model: FactorGraph) -> float | None:
+    """What to floor zeros at while training; nothing if there are none."""
+    return SMOOTHING if has_zeros(model) else None
+
+
+def refuse_training(model: FactorGraph, memory_limit: int) -> None:
+    """Raise an error if training a sampler would not fit into memory."""
+    needed = training_cost(model).peak_bytes
+    if needed > memory_limit:
+        raise NotAffordableError(
+            f"training a sampler needs about {format_bytes(needed)} and the memory limit is "
+            f"{format_bytes(memory_limit)}; raise the limit"
+        )

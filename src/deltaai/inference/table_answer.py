@@ -1,0 +1,104 @@
+"""Answers to many rows of evidence: arrays, a row each, and the same as a table."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+from torch import Tensor
+
+from deltaai.errors import DeltaAIError
+from deltaai.models import FactorGraph
+
+IMPOSSIBLE = "impossible"
+
+
+@dataclass(frozen=True, eq=False)
+class TableAnswer:
+    """Posterior marginals and log Z of each row, with how far to trust them.
+
+    Parameters
+    ----------
+    model : the target.
+    names : the variables asked for.
+    probabilities : of each state of each of them, (row, pair); not a number in impossible rows.
+    errors : their standard errors, (row, pair).
+    log_partition, stderr, ess, khat : one of each a row; the last two are not numbers where nothing
+        was sampled.
+    status : of each row: as :class:`~deltaai.inference.estimate.Estimate` has it, or
+        ``"impossible"`` if no state agrees with the evidence.
+    doubts : why a row is not to be trusted, or an empty text.
+    method : how they were found.
+    seconds : time taken, training included.
+    samples : states that agree with the evidence, (row, sample, variable), if asked for.
+    """
+
+    model: FactorGraph
+    names: tuple[str, ...]
+    probabilities: np.ndarray
+    errors: np.ndarray
+    log_partition: np.ndarray
+    stderr: np.ndarray
+    ess: np.ndarray
+    khat: np.ndarray
+    status: tuple[str, ...]
+    doubts: tuple[str, ...]
+    method: str
+    seconds: float
+    samples: Int[Tensor, "row sample var"] | None = None
+
+    def __len__(self) -> int:
+        return len(self.status)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """``name=state`` for each column of ``probabilities``."""
+        return tuple(
+            f"{name}={state}"
+            for name in self.names
+            for state in self.model.variables[self.model.index(name)].states
+        )
+
+    def marginals(self, row: int) -> dict[str, np.ndarray]:
+        """Probabilities of the asked variables in one row."""
+        sizes = [self.model.variables[self.model.index(name)].num_states for name in self.names]
+        parts = np.split(self.probabilities[row], np.cumsum(sizes)[:-1])
+        return dict(zip(self.names, parts, strict=True))
+
+    def header(self) -> list[str]:
+        """Names of the columns of :meth:`cells`."""
+        return [*self.columns, "log_partition", "stderr", "status", "ess", "khat", "doubts"]
+
+    def cells(self) -> Iterator[list[Any]]:
+        """One list a row: probabilities, then log Z, its error, status, ESS, k-hat and doubts."""
+        rest = (self.log_partition, self.stderr, self.status, self.ess, self.khat, self.doubts)
+        for number, row in enumerate(self.probabilities.tolist()):
+            yield [*row, *(column[number] for column in rest)]
+
+    def to_frame(self, index: Any = None) -> Any:  # noqa: ANN401
+        """The same as a pandas ``DataFrame``.
+
+        Parameters
+        ----------
+        index : labels of the rows; numbers by default.
+        """
+        try:
+            pandas = importlib.import_module("pandas")
+        except ImportError:
+            raise DeltaAIError("tables need pandas: pip install 'deltaai[tables]'") from None
+        return pandas.DataFrame(list(self.cells()), columns=self.header(), index=index)
+
+    def sample_cells(self) -> Iterator[list[str]]:
+        """One list a sample: the number of its row, its own, and a label for each variable."""
+        if self.samples is None:
+            raise DeltaAIError("no samples were kept: ask with samples=5, for example")
+        labels = [variable.states for variable in self.model.variables]
+        for row, drawn in enumerate(self.samples.tolist()):
+            for number, states in enumerate(drawn):
+                shown = (names[state] for names, state in zip(labels, states, strict=True))
+                yield [str(row), str(number), *shown]

@@ -1,0 +1,313 @@
+"""Many rows of evidence against one model: all of them in batches, by one method.
+
+Where the tables fit, rows are answered exactly, many at a time
+(:class:`~deltaai.exact.RowInference`). Otherwise one sampler is trained for all rows: given the
+values of a fixed set if every row observes the same variables, for any evidence if not. A row is
+judged by its weights and by independent Markov chains. In very long tables chains look at some
+rows, spread over the table, and if they find fault with a good part of these the others are not
+trusted either.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from deltaai.errors import (
+    ConfigError,
+    EvidenceError,
+    ImpossibleEvidenceError,
+    MemoryLimitError,
+)
+from deltaai.exact import RowInference, default_memory_limit
+from deltaai.exact.inference import ExactInference, Progress
+from deltaai.inference.fit import fit
+from deltaai.inference.questions import (
+    asked_names,
+    check_method,
+    refuse_training,
+    suitable_smoothing,
+)
+from deltaai.inference.sampler import Sampler
+from deltaai.inference.table_answer import IMPOSSIBLE, TableAnswer
+from deltaai.inference.trust import judge_halves, judge_weights
+from deltaai.inference.weighted import WeightedSamples, moved
+from deltaai.io.evidence_table import rows_from_table
+from deltaai.models import FactorGraph
+from deltaai.models.determinism import propagate_zeros
+from deltaai.sampling.importance import WeightError
+from deltaai.training.loop import Progress as TrainingProgress
+
+METHODS = ("auto", "exact", "sampler")
+NUM_SAMPLES = 1000  # of a row
+# Rows that chains look at, at most and together; and the share of them that may be faulty before
+# rows that they did not look at are doubted.
+_MOST_CHECKED, _CHECKED_TOGETHER = 1000, 40
+_SHARE_FAULTY = 0.1
+_SWEEPS = 5  # that move samples which are kept
+
+
+def query_table(
+    source: FactorGraph | Sampler,
+    evidence: object,
+    of: Sequence[str] | None = None,
+    *,
+    method: str = "auto",
+    num_samples: int | None = None,
+    samples: int = 0,
+    memory_limit: int | None = None,
+    time_limit: float | int | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    watch: Callable[[TrainingProgress], None] | None = None,
+) -> TableAnswer:
+    """Posterior probabilities for many rows of evidence.
+
+    Parameters
+    ----------
+    source : a model, or a sampler that was trained for one.
+    evidence : a ``DataFrame`` with a column for each variable that may be observed and blanks where
+        it is not, a list of mappings, or a tensor of states with -1 for unknown.
+    of : the variables to report; all by default.
+    method : ``"auto"`` is exact where the tables fit, ``"exact"``, or ``"sampler"``.
+    num_samples : samples to draw for a row, where rows are sampled (1,000).
+    samples : states to return for each row.
+    memory_limit : bytes that may be used (default: half of what is free).
+    time_limit : seconds that training a sampler may take.
+    seed : of all randomness.
+    progress : called with the fraction of the rows that is done.
+    watch : called after every update of training.
+
+    Examples
+    --------
+    >>> from deltaai.models import zoo
+    >>> answer = query_table(zoo.sprinkler(), [{"wet_grass": "yes"}, {}], of=["rain"])
+    >>> answer.probabilities[:, 1].round(3).tolist(), answer.status
+    ([0.708, 0.5], ('exact', 'exact'))
+    """
+    start = time.perf_counter()
+    check_method(method, METHODS)
+    num_samples = NUM_SAMPLES if num_samples is None else num_samples
+    if samples < 0 or num_samples < 1:
+        raise ConfigError("samples cannot be negative, and num_samples must be at least 1")
+    model = source.model if isinstance(source, Sampler) else source
+    rows = checked_rows(evidence, model)
+    asked = asked_names(model, of)
+    limit = default_memory_limit() if memory_limit is None else memory_limit
+    generator = torch.Generator().manual_seed(seed)
+    found = _Found(model, rows, asked, samples)
+    if isinstance(source, Sampler):
+        if method == "exact":
+            raise ConfigError("method is 'exact', but a sampler was given: give its model")
+        _sampled(found, source, num_samples, generator, progress)
+        return found.answer("sampler", start)
+    if method != "sampler":
+        try:
+            engine = RowInference(model, _always_observed(rows), memory_limit=limit)
+        except MemoryLimitError:
+            if method == "exact":
+                raise
+        else:
+            _exact(found, engine, limit, generator, progress)
+            return found.answer("elimination of many rows", start)
+    sampler = _trained(model, rows, limit, time_limit, seed, watch)
+    _sampled(found, sampler, num_samples, generator, progress)
+    return found.answer("sampler", start)
+
+
+def checked_rows(evidence: object, model: FactorGraph) -> Int[Tensor, "row var"]:
+    """Rows of evidence as states, -1 for unknown, from whatever holds them."""
+    if not isinstance(evidence, Tensor):
+        return rows_from_table(evidence, model)
+    expected = f"integers of shape (rows, {model.num_variables}), with -1 for unknown"
+    if evidence.ndim != 2 or evidence.shape[1] != model.num_variables:
+        raise EvidenceError(f"rows have shape {tuple(evidence.shape)}: give {expected}")
+    if evidence.is_floating_point() or bool(
+        ((evidence < -1) | (evidence >= model.num_states)).any()
+    ):
+        raise EvidenceError(f"rows hold values that are no states: give {expected}")
+    return evidence.long()
+
+
+class _Found:
+    """What is known of each row so far."""
+
+    def __init__(
+        self, model: FactorGraph, rows: Int[Tensor, "row var"], asked: list[str], samples: int
+    ) -> None:
+        self.model, self.rows, self.asked = model, rows, asked
+        offsets, sizes = model.state_offsets.tolist(), model.num_states.tolist()
+        numbers = [model.index(name) for name in asked]
+        self.pairs = [offsets[v] + state for v in numbers for state in range(sizes[v])]
+        shape = (len(rows), len(self.pairs))
+        self.probabilities, self.errors = np.full(shape, np.nan), np.zeros(shape)
+        self.log_partition = np.full(len(rows), np.nan)
+        self.stderr, self.ess, self.khat = np.full((3, len(rows)), np.nan)
+        self.status = ["untrusted"] * len(rows)
+        self.doubts: list[tuple[str, ...]] = [()] * len(rows)
+        kept = (len(rows), samples, model.num_variables)
+        self.samples = torch.zeros(kept, dtype=torch.long) if samples else None
+
+    def evidence(self, row: int) -> dict[str, int]:
+        """Evidence of a row by name."""
+        states = self.rows[row].tolist()
+        return {v.name: k for v, k in zip(self.model.variables, states, strict=True) if k >= 0}
+
+    def set_impossible(self, row: int) -> None:
+        """No state agrees with the row's evidence."""
+        self.status[row], self.log_partition[row] = IMPOSSIBLE, -np.inf
+        self.stderr[row] = 0.0
+        self.doubts[row] = ("the evidence has probability zero under the model",)
+
+    def doubt(self, row: int, doubts: tuple[str, ...]) -> None:
+        """Reasons not to trust a row."""
+        if doubts and self.status[row] != IMPOSSIBLE:
+            self.status[row] = "untrusted"
+            self.doubts[row] = tuple(dict.fromkeys(self.doubts[row] + doubts))
+
+    def answer(self, method: str, start: float) -> TableAnswer:
+        """All rows together."""
+        return TableAnswer(
+            model=self.model,
+            names=tuple(self.asked),
+            probabilities=self.probabilities,
+            errors=self.errors,
+            log_partition=self.log_partition,
+            stderr=self.stderr,
+            ess=self.ess,
+            khat=self.khat,
+            status=tuple(self.status),
+            doubts=tuple("; ".join(some) for some in self.doubts),
+            method=method,
+            seconds=time.perf_counter() - start,
+            samples=self.samples,
+        )
+
+
+def _always_observed(rows: Int[Tensor, "row var"]) -> list[int]:
+    if not len(rows):
+        return []
+    return (rows >= 0).all(0).nonzero().flatten().tolist()
+
+
+def _exact(
+    found: _Found,
+    engine: RowInference,
+    memory_limit: int,
+    generator: torch.Generator,
+    progress: Progress | None,
+) -> None:
+    answers = engine.answer(found.rows, progress)
+    found.log_partition = answers.log_partition.numpy()
+    found.probabilities = answers.marginals[:, found.pairs].numpy()
+    found.stderr = np.zeros(len(found.rows))
+    found.status = ["exact"] * len(found.rows)
+    for row in np.flatnonzero(found.log_partition == -np.inf).tolist():
+        found.set_impossible(row)
+    if found.samples is not None:
+        for row, kept in enumerate(found.samples):
+            if found.status[row] != IMPOSSIBLE:
+                one = ExactInference(found.model, found.evidence(row), memory_limit=memory_limit)
+                kept[:] = one.sample(len(kept), generator)
+
+
+def _trained(
+    model: FactorGraph,
+    rows: Int[Tensor, "row var"],
+    memory_limit: int,
+    time_limit: float | int | None,
+    seed: int,
+    watch: Callable[[TrainingProgress], None] | None,
+) -> Sampler:
+    """A sampler for these rows: given a fixed set if all observe the same, else any evidence."""
+    refuse_training(model, memory_limit)
+    is_known = rows >= 0
+    always = _always_observed(rows)
+    observed: str | list[str] | None = "any"
+    if not bool(is_known.any()):
+        observed = None
+    elif bool((is_known == is_known[0]).all()) and len(always) < model.num_variables:
+        observed = [model.variables[v].name for v in always]
+    limits: dict[str, Any] = {} if time_limit is None else {"time_limit": time_limit}
+    most = int(is_known.sum(1).max()) if len(rows) else 0
+    return fit(
+        model,
+        evidence=observed,
+        most_observed=most if observed == "any" else None,
+        smoothing=suitable_smoothing(model),
+        seed=seed,
+        watch=watch,
+        **limits,
+    )
+
+
+def _sampled(
+    found: _Found,
+    sampler: Sampler,
+    num_samples: int,
+    generator: torch.Generator,
+    progress: Progress | None,
+) -> None:
+    rows = [found.evidence(row) for row in range(len(found.rows))]
+    checked = set(np.linspace(0, max(len(rows) - 1, 0), _MOST_CHECKED).astype(int).tolist())
+    waiting: list[tuple[int, WeightedSamples]] = []
+    faulty: list[str] = []
+    num_checked = 0
+
+    def check() -> None:
+        nonlocal num_checked
+        verdicts = sampler.trust_all([drawn for _, drawn in waiting], generator=generator)
+        for (row, _), judged in zip(waiting, verdicts, strict=True):
+            by_weights = found.doubts[row]
+            found.doubt(row, judged.doubts)
+            faulty.extend(found.doubts[row][len(by_weights) :][:1])
+        num_checked += len(waiting)
+        waiting.clear()
+
+    for row, drawn in enumerate(sampler.posteriors(rows, num_samples, generator)):
+        if progress is not None:
+            progress(row / len(rows))
+        if not _summarise(found, row, drawn):
+            continue
+        if row in checked:
+            waiting.append((row, drawn))
+        if len(waiting) == _CHECKED_TOGETHER:
+            check()
+        if found.samples is not None:
+            chosen = drawn.sample(found.samples.shape[1], generator)
+            found.samples[row] = moved(drawn.model, chosen, drawn.observed, _SWEEPS, generator)
+    if waiting:
+        check()
+    if len(faulty) > _SHARE_FAULTY * num_checked:
+        doubt = f"{len(faulty)} of {num_checked} rows that were checked failed: {faulty[0]}"
+        for row in set(range(len(rows))) - checked:
+            found.doubt(row, (doubt,))
+
+
+def _summarise(found: _Found, row: int, drawn: WeightedSamples) -> bool:
+    """Take down what a row's samples say; false if they say nothing."""
+    try:
+        estimate = drawn.estimate
+    except WeightError:  # no sample is possible; perhaps nothing is
+        try:
+            propagate_zeros(found.model, found.evidence(row))
+        except ImpossibleEvidenceError:
+            found.set_impossible(row)
+        else:
+            found.doubt(row, ("no sample agrees with the evidence: draw more, or train longer",))
+        return False
+    mean, error = drawn.moments
+    found.probabilities[row] = mean[found.pairs].numpy()
+    found.errors[row] = error[found.pairs].numpy()
+    found.log_partition[row], found.stderr[row] = estimate.log_partition, estimate.stderr
+    found.ess[row], found.khat[row] = estimate.ess, estimate.khat
+    found.status[row] = "estimated"
+    found.doubt(row, judge_weights(estimate))
+    found.doubt(row, judge_halves(drawn.log_weights, drawn.group_size))
+    return True
