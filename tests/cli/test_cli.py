@@ -87,13 +87,16 @@ def test_plan_and_check_in_every_style(run, network, command, style):
 def test_plan_refuses_nothing_but_query_does(run, lattice):
     code, out, _ = run("plan", lattice, "--memory-limit", "1MB")
     assert code == 0
-    assert "approximate" in out
-    code, out, err = run("query", lattice, "--memory-limit", "1MB")
-    assert code == 3
-    assert out == ""
-    assert err.startswith("error: exact inference needs about")
-    assert "1.0 MiB" in err
-    assert err.count("\n") == 1
+    assert "cannot" in out
+    assert "training a sampler needs about" in out.replace("\n", " ")
+    for method, begin in (("auto", "an exact answer"), ("exact", "exact inference")):
+        arguments = ("query", lattice, "--memory-limit", "1MB", "--method", method)
+        code, out, err = run(*arguments)
+        assert code == 3
+        assert out == ""
+        assert err.startswith(f"error: {begin} needs about")
+        assert "1.0 MiB" in err
+        assert err.count("\n") == 1
 
 
 def test_check_reports_what_is_suspicious(run, tmp_path):
@@ -185,7 +188,7 @@ def test_in_a_pipe_there_is_no_colour_and_no_progress(network):
 def test_a_closed_pipe_is_quiet(network):
     shell = f"{sys.executable} -m deltaai.cli query {network} --csv | head -n 1"
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=True)
-    assert done.stdout == "variable,state,probability,status\n"
+    assert done.stdout == "variable,state,probability,stderr,status\n"
     assert done.stderr == ""
 
 

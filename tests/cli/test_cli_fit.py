@@ -83,7 +83,7 @@ def test_bad_settings_get_one_line(run, model_file, tmp_path, arguments, message
 def test_other_bad_input(run, model_file, tmp_path):
     assert "no folder" in run("fit", model_file, "-o", tmp_path / "nowhere" / "s.dai")[2]
     assert run("sample", tmp_path / "missing.dai")[0] == 2
-    assert run("sample", model_file)[0] == 2
+    assert run("sample", model_file.with_name("model.txt"))[0] == 2
     (tmp_path / "zero.uai").write_text("MARKOV\n1\n2\n1\n1 0\n2\n 1 0\n")
     code, _, err = run("fit", tmp_path / "zero.uai", "-o", tmp_path / "s.dai")
     assert code == 2
@@ -92,4 +92,4 @@ def test_other_bad_input(run, model_file, tmp_path):
 
 def test_bad_sample_requests(run, sampler_file, tmp_path):
     assert "at least 1" in run("sample", sampler_file, "-n", 0)[2]
-    assert ".csv or .npz" in run("sample", sampler_file, "-o", tmp_path / "x.txt")[2]
+    assert ".csv, .json or .npz" in run("sample", sampler_file, "-o", tmp_path / "x.txt")[2]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
-from deltaai.errors import DeltaAIError, EvidenceError, did_you_mean
+from deltaai.errors import ConfigError, DeltaAIError, EvidenceError, did_you_mean
 from deltaai.io import read_evidence
 from deltaai.models import FactorGraph
+from deltaai.training.config import TrainingConfig
 
+_MOST_BYTES = 2.0**100  # more is a slip of the hand
 _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 
 
@@ -22,7 +26,7 @@ def parse_bytes(text: str | None) -> int | None:
     if text is None:
         return None
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text.lower())
-    if match is None or float(match[1]) == 0:
+    if match is None or not 0 < float(match[1]) < _MOST_BYTES:
         raise DeltaAIError(f"{text!r} is not an amount of memory: write for example 4GB or 512MB")
     return int(float(match[1]) * _UNITS[match[2]])
 
@@ -81,3 +85,38 @@ def _split(word: str, model: FactorGraph) -> list[tuple[str, str]]:
             )
         pairs.append((name.strip(), state.strip()))
     return pairs
+
+
+def split_names(text: str) -> tuple[str, str]:
+    """Split a list that is being typed into what is done and what is begun.
+
+    >>> split_names("rain,we"), split_names("ra")
+    (('rain,', 'we'), ('', 'ra'))
+    """
+    done, comma, begun = text.rpartition(",")
+    return done + comma, begun
+
+
+def parse_setting(word: str) -> tuple[str, Any]:
+    """Read a setting of training such as ``batch_size=128``.
+
+    >>> parse_setting("batch_size=128"), parse_setting("target_ess=none")
+    (('batch_size', 128), ('target_ess', None))
+    """
+    name, equals, text = (part.strip() for part in word.partition("="))
+    if not equals or not name or not text:
+        raise ConfigError(f"setting {word!r} is not of the form name=value: --set batch_size=128")
+    known = [field.name for field in fields(TrainingConfig)]
+    if name not in known:
+        guess = did_you_mean(name, known) or f": there are {', '.join(known)}"
+        raise ConfigError(f"no setting {name!r}{guess}")
+    if name == "seed":
+        raise ConfigError("the setting 'seed' has an option of its own: --seed 1")
+    if text.lower() in {"none", "true", "false"}:
+        return name, {"none": None, "true": True, "false": False}[text.lower()]
+    for kind in (int, float):
+        try:
+            return name, kind(text)
+        except ValueError:
+            continue
+    return name, text

@@ -1,71 +1,83 @@
-"""``deltaai query``: posterior probabilities on the screen, as JSON or as CSV."""
+"""``deltaai query``: posterior probabilities on the screen, or as JSON or CSV, for one case."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 from rich.markup import escape
 
 from deltaai.cli import show
-from deltaai.cli.training import training_bar
+from deltaai.cli.progress import Bars, bars
 from deltaai.errors import DeltaAIError
 from deltaai.exact import ExactInference, MostLikely
-from deltaai.inference.query import Answer
+from deltaai.inference import Answer, Sampler
 from deltaai.inference.query import query as ask
 from deltaai.models import FactorGraph
 
 
 def run_query(
-    model: FactorGraph,
+    source: FactorGraph | Sampler,
     observed: Mapping[str, str | int],
     names: list[str] | None,
     *,
-    method: str,
-    memory_limit: int | None,
-    time_limit: float | None,
-    seed: int,
     most_likely: bool,
+    output: Path | None,
     is_json: bool,
     is_csv: bool,
+    settings: dict[str, Any],
 ) -> None:
     """Ask, and show the answer."""
     if is_csv and most_likely:
         raise DeltaAIError("--csv prints marginals only: use --json with --map")
-    if most_likely and method != "exact":
-        raise DeltaAIError("--map is found exactly: leave --method out")
-    best = None
-    if method == "exact":
-        with show.progress_bar("eliminating") as progress:
-            answer = ask(model, observed, names, memory_limit=memory_limit, progress=progress)
-            if most_likely:
-                best = ExactInference(
-                    model,
-                    observed,
-                    memory_limit=answer.plan.memory_limit,
-                    elimination=answer.plan.elimination,
-                    progress=progress,
-                ).map()
-    else:
-        with training_bar() as watch:
-            answer = ask(
-                model,
-                observed,
-                names,
-                method=method,
-                memory_limit=memory_limit,
-                time_limit=time_limit,
-                seed=seed,
-                watch=watch,
-            )
+    if most_likely and isinstance(source, Sampler):
+        raise DeltaAIError("--map is found exactly: give the model instead of the sampler")
+    model = source.model if isinstance(source, Sampler) else source
+    with bars() as shown, nothing_kept():
+        reports: dict[str, Any] = {"progress": shown.fraction, "watch": shown.training}
+        answer: Answer = ask(source, observed, names, **settings, **reports)
+        best = _most_likely(model, observed, answer, shown) if most_likely else None
+    if answer.plan is not None:
+        show.detail(f"plan: {answer.plan.method}, because {answer.plan.reason}")
+    show.detail(f"answered by {answer.method} in {answer.seconds:.3f} s")
     if is_json:
         document = show.answer_document(model, answer)
         if best is not None:
             document["map"] = {"log_score": best.log_score, "states": best.labels}
-        show.as_json(document)
+        show.emit(show.json_text(document), output)
     elif is_csv:
-        show.marginals_csv(model, answer)
+        show.emit(show.marginals_csv(model, answer), output)
     else:
         _print(model, answer, observed, names, best)
+
+
+@contextmanager
+def nothing_kept() -> Iterator[None]:
+    """Say what becomes of a question that is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        show.note(
+            "stopped; a question keeps nothing. To train a sampler that can be resumed and asked "
+            "again: deltaai fit FILE -o SAMPLER.dai"
+        )
+        raise
+
+
+def _most_likely(
+    model: FactorGraph, observed: Mapping[str, str | int], answer: Answer, shown: Bars
+) -> MostLikely:
+    if answer.plan is None or not answer.plan.is_exact:
+        raise DeltaAIError("--map is found exactly, which does not fit here: leave it out")
+    return ExactInference(
+        model,
+        observed,
+        memory_limit=answer.plan.memory_limit,
+        elimination=answer.plan.elimination,
+        progress=shown.fraction,
+    ).map()
 
 
 def _print(
@@ -75,11 +87,18 @@ def _print(
     names: list[str] | None,
     best: MostLikely | None,
 ) -> None:
-    sampled = answer.ess is not None
-    spread = f" ± {answer.stderr:.2g}" if sampled else ""
-    rows = [("log Z", f"{answer.log_partition:.9g}{spread}"), ("status", answer.status)]
-    if sampled:
-        rows += [("effective samples", f"{answer.ess:.0f}"), ("k-hat", f"{answer.khat:.2f}")]
+    found = answer.partition
+    is_sampled = found.ess is not None
+    spread = f" ± {found.stderr:.2g}" if is_sampled else ""
+    worth = f" ({found.status})" if found.status != answer.status else ""
+    rows = [("log Z", f"{answer.log_partition:.9g}{spread}{worth}")]
+    if found.bracket is not None:
+        rows.append(("between", f"{found.bracket[0]:.6g} and {found.bracket[1]:.6g}"))
+    rows.append(("status", answer.status))
+    if is_sampled:
+        rows += [("effective samples", f"{found.ess:.0f}"), ("k-hat", f"{found.khat:.2f}")]
+    if answer.status != "exact":
+        rows.append(("method", answer.method))
     rows.append(("time", f"{answer.seconds:.3f} s"))
     if best is not None:
         wanted = names or list(best.labels)
@@ -89,5 +108,4 @@ def _print(
     title = f"P(. | {given})" if given and len(given) < 80 else "Marginals"
     show.marginal_table(model, answer.marginals, escape(title))
     show.figures("", rows)
-    for doubt in answer.doubts:
-        show.out.print(f"[red]not to be trusted[/] {escape(doubt)}", soft_wrap=True)
+    show.doubts(answer.doubts)

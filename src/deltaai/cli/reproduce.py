@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from deltaai.cli import show
-from deltaai.errors import ConfigError
+from deltaai.errors import ConfigError, format_seconds
 from deltaai.experiments.registry import experiment_names, find_experiment
 from deltaai.experiments.reproduce import Reproduction
 from deltaai.experiments.reproduce import reproduce as run
@@ -121,7 +121,7 @@ def _parts_bar() -> Iterator[Callable[[Standing], None]]:
                 task,
                 completed=standing.num_done,
                 total=standing.num_parts,
-                left="" if left is None else f"about {_duration(left)} left",
+                left="" if left is None else f"about {format_seconds(left)} left",
                 running=escape(", ".join(part.name for part in standing.running)),
             )
             if standing.ended is not None and standing.ended.error:
@@ -136,17 +136,6 @@ def _tell_ended(standing: Standing) -> None:
         result = f"failed: {ended.error}" if ended.error else f"{ended.seconds:.1f} s"
         line = f"[{standing.num_done}/{standing.num_parts}] {ended.part.name} {result}"
         show.err.print(line, markup=False, soft_wrap=True)
-
-
-def _duration(seconds: float) -> str:
-    """Write a rough time.
-
-    >>> _duration(40.2), _duration(400.0), _duration(40000.0)
-    ('40 s', '7 min', '11 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"
 
 
 def _keys(text: str | None) -> list[str] | None:

@@ -4,42 +4,64 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import io
 import json
+import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from torch import Tensor
 
-from deltaai.errors import format_bytes, scientific
-from deltaai.exact.inference import Progress as ReportFraction
+from deltaai.errors import format_bytes, format_seconds, scientific
 from deltaai.inference import Answer, ModelReport, Plan
+from deltaai.io.atomic import replace_file
 from deltaai.models import FactorGraph
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
+_verbosity = 0
+
 _BAR_WIDTH = 20
 _MOST_ROWS = 60
 _MOST_COLUMNS = 8
+_MOST_CASES = 20
+_NUMBER_WIDTH = 7
 
 
-@contextmanager
-def progress_bar(label: str) -> Iterator[ReportFraction | None]:
-    """Show a bar on the error stream while the body runs; nothing at all in a pipe."""
-    if not err.is_terminal:
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True) as bars:
-        task = bars.add_task(label, total=1.0)
-        yield lambda fraction: bars.update(task, completed=min(fraction, 1.0))
+def set_verbosity(level: int) -> None:
+    """Say less (-1), as much as usual (0), or more (1)."""
+    global _verbosity  # noqa: PLW0603
+    _verbosity = level
+
+
+def is_verbose() -> bool:
+    """Whether a user wants to know more than usual."""
+    return _verbosity > 0
+
+
+def note(text: str) -> None:
+    """Say something beside the answer, on the error stream, unless nothing is wanted."""
+    if _verbosity >= 0:
+        err.print(text, markup=False, soft_wrap=True)
+
+
+def detail(text: str) -> None:
+    """Say something that only matters to those who want to know."""
+    if is_verbose():
+        err.print(text, markup=False, soft_wrap=True, style="dim")
+
+
+def has_progress() -> bool:
+    """Whether progress is to be shown: on a terminal, unless nothing is wanted."""
+    return err.is_terminal and _verbosity >= 0
 
 
 def figures(title: str, rows: Sequence[tuple[str, str]]) -> None:
@@ -63,6 +85,7 @@ def plan_rows(plan: Plan) -> list[tuple[str, str]]:
             f"{format_bytes(plan.predicted_bytes)} (limit {format_bytes(plan.memory_limit)})",
         ),
         ("method", plan.method),
+        ("time", f"about {format_seconds(plan.predicted_seconds)}"),
         ("because", plan.reason),
     ]
 
@@ -106,6 +129,33 @@ def marginal_table(model: FactorGraph, marginals: Mapping[str, np.ndarray], titl
     out.print(table)
 
 
+def rows_table(header: Sequence[str], rows: Iterable[Sequence[str]], num_rows: int) -> None:
+    """Print a wide table: its first rows, and its first and last columns."""
+    right = 2
+    # As many of the first columns as the screen has room for, beside the last ones.
+    widths = [max(len(name), _NUMBER_WIDTH) + 4 for name in header]
+    room = out.width - sum(widths[-right:])
+    left = max(sum(total <= room for total in accumulate(widths[:-right])), 1)
+    is_wide = len(header) > left + right
+    table = Table(box=None, padding=(0, 2))
+    for name in _cut(header, left, right):
+        table.add_column(escape(name), justify="right" if name != "status" else "left")
+    for row in islice(rows, _MOST_CASES):
+        table.add_row(*(escape(cell) for cell in _cut(row, left, right)))
+    out.print(table)
+    hidden = [
+        f"{num_rows - _MOST_CASES} more rows" if num_rows > _MOST_CASES else "",
+        f"{len(header) - left - right} more columns" if is_wide else "",
+    ]
+    if any(hidden):
+        listed = " and ".join(filter(None, hidden))
+        out.print(f"  ... and {listed}: choose with --of, or write all with -o FILE", style="dim")
+
+
+def _cut(cells: Sequence[str], left: int, right: int) -> list[str]:
+    return list(cells) if len(cells) <= left + right else [*cells[:left], *cells[-right:]]
+
+
 def samples_table(model: FactorGraph, states: Tensor, title: str) -> None:
     """Print states as labels, one row a sample; wide models show their first variables."""
     shown = model.variables[:_MOST_COLUMNS]
@@ -120,10 +170,15 @@ def samples_table(model: FactorGraph, states: Tensor, title: str) -> None:
         out.print(f"  ... and {more} more variables: see all with --csv or -o FILE", style="dim")
 
 
+def doubts(some: Iterable[str]) -> None:
+    """Print why something is not to be trusted."""
+    for doubt in some:
+        out.print(f"[red]not to be trusted[/]: {escape(doubt)}", soft_wrap=True)
+
+
 def as_json(value: object) -> None:
     """Print a result as one JSON document."""
-    json.dump(_plain(value), sys.stdout, indent=2)
-    sys.stdout.write("\n")
+    sys.stdout.write(json_text(value))
 
 
 def answer_document(model: FactorGraph, answer: Answer) -> dict[str, Any]:
@@ -131,10 +186,14 @@ def answer_document(model: FactorGraph, answer: Answer) -> dict[str, Any]:
     return {
         "status": answer.status,
         "log_partition": answer.log_partition,
+        "log_partition_status": answer.partition.status,
         "stderr": answer.stderr,
+        "interval": answer.interval,
+        "bracket": answer.bracket,
         "ess": answer.ess,
         "khat": answer.khat,
-        "doubts": list(answer.doubts),
+        "doubts": answer.doubts,
+        "method": answer.method,
         "seconds": answer.seconds,
         "marginals": {
             name: dict(zip(model.variables[model.index(name)].states, row.tolist(), strict=True))
@@ -143,22 +202,48 @@ def answer_document(model: FactorGraph, answer: Answer) -> dict[str, Any]:
     }
 
 
-def marginals_csv(model: FactorGraph, answer: Answer) -> None:
-    """Print one row a state: variable, state, probability, status."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(("variable", "state", "probability", "status"))
-    for name, row in answer.marginals.items():
-        for state, probability in zip(
-            model.variables[model.index(name)].states, row.tolist(), strict=True
-        ):
-            writer.writerow((name, state, repr(probability), answer.status))
+def marginals_csv(model: FactorGraph, answer: Answer) -> str:
+    """Write one row a state: variable, state, probability, its error, status."""
+    rows: list[Sequence[object]] = [("variable", "state", "probability", "stderr", "status")]
+    for name in answer.marginals:
+        found = answer.marginals.estimate(name)
+        states = model.variables[model.index(name)].states
+        numbers = zip(states, np.atleast_1d(found.value), np.atleast_1d(found.stderr), strict=True)
+        rows += [
+            (name, state, repr(float(p)), repr(float(e)), answer.status) for state, p, e in numbers
+        ]
+    return csv_text(rows)
+
+
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    """Write rows as CSV; what is not a number is left blank."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerows(["" if _is_nan(cell) else cell for cell in row] for row in rows)
+    return stream.getvalue()
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def json_text(value: object) -> str:
+    """Write a result as one JSON document, with null for what is not a finite number."""
+    return json.dumps(_plain(value), indent=2, allow_nan=False) + "\n"
+
+
+def emit(text: str, output: Path | None) -> None:
+    """Print a text, or write it to a file that appears complete or not at all."""
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        replace_file(output, text.encode())
+        note(f"written to {output}")
 
 
 def figures_csv(rows: Mapping[str, Any]) -> None:
     """Print names and values, one pair a row."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(("name", "value"))
-    writer.writerows(rows.items())
+    sys.stdout.write(csv_text([("name", "value"), *rows.items()]))
 
 
 def flat(value: Plan | ModelReport) -> dict[str, Any]:
@@ -197,4 +282,8 @@ def _plain(value: object) -> object:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None  # JSON has no such number
     return value
