@@ -45,7 +45,7 @@ def solve(folder: Path, name: str, limit: int):
 
     def run():
         planned = deltaai.plan(model, evidence, memory_limit=limit)
-        if planned.method != "exact":
+        if not planned.is_exact:
             return {"width": planned.width, "bytes": planned.predicted_bytes, "refused": True}
         engine = deltaai.ExactInference(
             model, evidence, memory_limit=limit, elimination=planned.elimination
