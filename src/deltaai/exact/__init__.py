@@ -1,5 +1,7 @@
 """Exact inference: the enumeration oracle and elimination on chordal completions."""
 
+from deltaai.exact.conditioning import ConditionedInference
+from deltaai.exact.cutset import Cutset, find_cutset
 from deltaai.exact.enumeration import Enumeration
 from deltaai.exact.inference import (
     ExactInference,
@@ -12,6 +14,8 @@ from deltaai.exact.memory import ExactCost, default_memory_limit, exact_cost
 from deltaai.exact.rows import RowAnswers, RowInference
 
 __all__ = [
+    "ConditionedInference",
+    "Cutset",
     "Enumeration",
     "ExactCost",
     "ExactInference",
@@ -22,5 +26,6 @@ __all__ = [
     "exact",
     "exact_conditionals",
     "exact_cost",
+    "find_cutset",
     "without_fixed",
 ]

@@ -19,7 +19,7 @@ from deltaai.models import Evidence, FactorGraph
 Method = Literal["exact", "exact after evidence", "amortised", "cannot"]
 
 # Elimination: seconds for an entry of a table, and for a variable.
-_SECONDS_PER_ENTRY, _SECONDS_PER_VARIABLE = 4e-8, 3e-4
+SECONDS_PER_ENTRY, _SECONDS_PER_VARIABLE = 4e-8, 3e-4
 # Training that is cut to less than this share of its time is not worth beginning.
 LEAST_TRAINING = 0.1
 
@@ -158,7 +158,7 @@ def plan(
 
 def exact_seconds(cost: ExactCost, num_variables: int) -> float:
     """Time of an exact answer, roughly."""
-    return _SECONDS_PER_ENTRY * cost.total_entries + _SECONDS_PER_VARIABLE * num_variables
+    return SECONDS_PER_ENTRY * cost.total_entries + _SECONDS_PER_VARIABLE * num_variables
 
 
 def _exact(method: Method, cost: ExactCost, num_variables: int, limits: _Limits) -> Option:

@@ -19,11 +19,12 @@ import numpy as np
 import torch
 
 from deltaai.errors import ConfigError, MemoryLimitError, NotAffordableError
+from deltaai.exact import ConditionedInference, find_cutset
 from deltaai.exact.inference import ExactInference, Progress
 from deltaai.inference.answer import Answer, exact_answer
 from deltaai.inference.estimate import Estimate, Marginals, Quality
 from deltaai.inference.fit import fit
-from deltaai.inference.plan import Plan, plan
+from deltaai.inference.plan import SECONDS_PER_ENTRY, Plan, plan
 from deltaai.inference.questions import (
     asked_names,
     check_method,
@@ -42,6 +43,8 @@ from deltaai.training.loop import Progress as TrainingProgress
 
 METHODS = ("auto", "exact", "sampler", "bp")
 NUM_SAMPLES = 10_000
+# Time that conditioning may take if there is no limit, and that the search for its cutset may.
+_CONDITIONING_SECONDS, _SEARCH_SECONDS = 600.0, 30.0
 _NO_SAMPLE = (
     "the sampler drew no possible state, so this is what loopy belief propagation says: train "
     "longer, or give evidence"
@@ -74,7 +77,8 @@ def query(
         for unknown, or a list of mappings, asks once for each row
         (:func:`~deltaai.inference.table_query.query_table` has more to choose).
     of : the variables to report; all by default.
-    method : ``"auto"`` follows the plan; ``"exact"``; ``"sampler"`` trains a sampler for the
+    method : ``"auto"`` follows the plan, but fixes some variables at a time where that makes an
+        exact answer fit; ``"exact"``; ``"sampler"`` trains a sampler for the
         question; ``"bp"`` is loopy belief propagation, a first estimate without an error bar.
     num_samples : samples to draw, if it is sampled (10,000, or 1,000 for each row of a table).
     memory_limit : bytes that may be used (default: half of what is free).
@@ -206,6 +210,10 @@ def _reduced(
         again = plan(model, memory_limit=limits[0], time_limit=limits[1])
         if again.is_exact:
             return _expanded(_exact(model, None, again, progress), reduction, start)
+    if method == "auto":
+        answer = _conditioned(model, planned, progress)
+        if answer is not None:
+            return _expanded(answer, reduction, start)
     if planned.method == "cannot":
         raise NotAffordableError(planned.reason)
     refuse_training(model, planned.memory_limit)
@@ -223,6 +231,27 @@ def _reduced(
     except WeightError:  # no sample is possible, so there is nothing to weigh
         answer = _first_estimate(model, None, progress, (_NO_SAMPLE,), upper)
     return _expanded(answer, reduction, start)
+
+
+def _conditioned(model: FactorGraph, planned: Plan, progress: Progress | None) -> Answer | None:
+    """An exact answer that trades time for memory, if a good enough cutset is found soon."""
+    start = time.perf_counter()
+    seconds = _CONDITIONING_SECONDS if planned.time_limit is None else planned.time_limit
+    cutset = find_cutset(
+        model,
+        planned.memory_limit,
+        most_entries=seconds / SECONDS_PER_ENTRY,
+        time_limit=min(_SEARCH_SECONDS, seconds / 4),
+    )
+    if cutset is None or cutset.total_entries * SECONDS_PER_ENTRY > seconds:
+        return None
+    engine = ConditionedInference(
+        model, cutset, memory_limit=planned.memory_limit, progress=progress
+    )
+    log_partition, marginals = engine.log_partition(), engine.marginals()
+    found = f"elimination given {len(cutset.variables)} variables at a time"
+    method = found if cutset.variables else "elimination"
+    return exact_answer(marginals, log_partition, time.perf_counter() - start, method)
 
 
 def training_limit(planned: Plan) -> dict[str, Any]:

@@ -1,0 +1,209 @@
+"""Exact answers for models whose tables do not fit: condition on a cutset, sum over its states.
+
+With C a cutset and Z(c) the partition function of the model with x_C = c fixed,
+
+    Z      = Σ_c Z(c)
+    p(x_v) = Σ_c Z(c) p(x_v | c) / Z
+
+Each Z(c) is exact inference on a smaller model, so memory is that of one of them, and time grows
+with the number of joint states. The variables of C are fixed one after the other, depth first,
+and zeros are propagated after each: impossible branches end early, variables that became certain
+need no summing, and a branch that fits already is answered as it is, with an order of its own.
+
+Finding C is the matter of :mod:`deltaai.exact.cutset`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from deltaai.errors import EvidenceError, ImpossibleEvidenceError, MemoryLimitError
+from deltaai.exact.cutset import Cutset
+from deltaai.exact.inference import ExactInference, Progress
+from deltaai.exact.memory import default_memory_limit, exact_cost
+from deltaai.graphs import Elimination, best_elimination, eliminate
+from deltaai.models import FactorGraph
+from deltaai.models.determinism import propagate_zeros
+from deltaai.models.reduction import Reduction
+
+_TRIES = 32  # random orders for a branch, fewer where it is cheap
+
+Marginals = Mapping[str, np.ndarray]
+
+
+class ConditionedInference:
+    """Log Z and all single marginals, exactly, by conditioning on a cutset.
+
+    Nothing is computed before a question is asked; one sweep over the states of the cutset then
+    answers both.
+
+    Parameters
+    ----------
+    model : the target; condition it first if there is evidence.
+    cutset : what :func:`deltaai.exact.find_cutset` found for it.
+    memory_limit : bytes the tables may take (default: half of what is free).
+    progress : called with the fraction of the cutset's states that is done.
+
+    Raises
+    ------
+    MemoryLimitError
+        If the model with the cutset fixed would not fit; raised before anything is allocated.
+
+    Examples
+    --------
+    >>> from deltaai.exact import find_cutset
+    >>> from deltaai.models import zoo
+    >>> model = zoo.sprinkler().condition({"wet_grass": "yes"})
+    >>> cutset = find_cutset(model, memory_limit=160)
+    >>> answer = ConditionedInference(model, cutset, memory_limit=160)
+    >>> len(cutset.variables), round(float(answer.marginals()["rain"][1]), 4)
+    (1, 0.7079)
+    """
+
+    def __init__(
+        self,
+        model: FactorGraph,
+        cutset: Cutset,
+        *,
+        memory_limit: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        known = {variable.name for variable in model.variables}
+        for name in (*cutset.variables, *cutset.order):
+            if name not in known:
+                raise EvidenceError(
+                    f"the cutset names {name!r}, which the model does not have: use the cutset "
+                    "that find_cutset found for this very model"
+                )
+        self.model = model
+        self.cutset = cutset
+        self._limit = default_memory_limit() if memory_limit is None else memory_limit
+        if cutset.cost.peak_bytes > self._limit:
+            raise MemoryLimitError(cutset.cost.width, cutset.cost.peak_bytes, self._limit)
+        self._progress: Progress = (lambda _: None) if progress is None else progress
+
+    def log_partition(self) -> float:
+        """Log Z: the log of the sum of all scores."""
+        return self._answer.log_partition
+
+    def marginals(self) -> dict[str, np.ndarray]:
+        """Probabilities of every variable's states."""
+        return {name: row.copy() for name, row in self._answer.marginals.items()}
+
+    # -- inside --------------------------------------------------------------------------------
+
+    @cached_property
+    def _answer(self) -> _Answer:
+        answer = self._branch(self.model, {}, self.cutset.variables, _Span(0.0, 1.0))
+        self._progress(1.0)
+        if answer is None:
+            raise ImpossibleEvidenceError(
+                "the model gives every state probability zero: its factors contradict"
+            )
+        return answer
+
+    def _branch(
+        self, model: FactorGraph, fixed: dict[str, int], waiting: tuple[str, ...], span: _Span
+    ) -> _Answer | None:
+        """Answer for a model with one more variable fixed, ``None`` if nothing is possible.
+
+        The variables that wait are those of the cutset that are still to be fixed.
+        """
+        try:
+            reduction = propagate_zeros(model, fixed)
+            waiting = tuple(name for name in waiting if name not in reduction.fixed)
+            elimination = self._cutset_order(reduction.model, waiting)
+            answer: _Answer | None
+            if self._fits(elimination, reduction.model) or not waiting:
+                answer = self._whole(reduction.model, elimination, span)
+            else:
+                answer = self._sum(reduction.model, waiting, span)
+        except ImpossibleEvidenceError:
+            return None
+        return None if answer is None else answer.expanded(reduction)
+
+    def _sum(self, model: FactorGraph, waiting: tuple[str, ...], span: _Span) -> _Answer | None:
+        """Sum over the states of the first variable that waits."""
+        name, *later = waiting
+        num_states = model.variables[model.index(name)].num_states
+        total: _Answer | None = None
+        for state in range(num_states):
+            here = span.part(state, num_states)
+            self._progress(here.start)
+            found = self._branch(model, {name: state}, tuple(later), here)
+            if found is not None:
+                total = found if total is None else total.plus(found)
+        return total
+
+    def _whole(self, model: FactorGraph, elimination: Elimination, span: _Span) -> _Answer:
+        """Answer for a model that fits: messages up, then marginals down."""
+        halves = iter((span.part(0, 2), span.part(1, 2)))
+        half = next(halves)
+
+        def report(fraction: float) -> None:
+            self._progress(half.start + fraction * half.length)
+
+        engine = ExactInference(
+            model,
+            memory_limit=self._limit,
+            elimination=self._better(elimination, model),
+            progress=report,
+        )
+        log_partition = engine.log_partition()
+        half = next(halves)
+        return _Answer(log_partition, engine.marginals())
+
+    def _cutset_order(self, model: FactorGraph, waiting: tuple[str, ...]) -> Elimination:
+        """Eliminate in the order that came with the cutset, then the variables that wait."""
+        left = {variable.name: number for number, variable in enumerate(model.variables)}
+        order = [left[name] for name in (*self.cutset.order, *waiting) if name in left]
+        return eliminate(model.markov_graph(), order)
+
+    def _better(self, elimination: Elimination, model: FactorGraph) -> Elimination:
+        """Return an order made for this model, if one that fits has smaller tables."""
+        states = model.num_states.tolist()
+        found = best_elimination(model.markov_graph(), states, most_tries=_TRIES)
+        is_better = found.cost(states) < elimination.cost(states)
+        return found if is_better and self._fits(found, model) else elimination
+
+    def _fits(self, elimination: Elimination, model: FactorGraph) -> bool:
+        return exact_cost(elimination, model.num_states.tolist()).peak_bytes <= self._limit
+
+
+@dataclass(frozen=True)
+class _Span:
+    """A part of the work, as fractions of all of it."""
+
+    start: float
+    length: float
+
+    def part(self, number: int, of: int) -> _Span:
+        return _Span(self.start + self.length * number / of, self.length / of)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """Log Z of some of the states, and the marginals among these."""
+
+    log_partition: float
+    marginals: Marginals
+
+    def plus(self, other: _Answer) -> _Answer:
+        """Answer for the states of both: Z adds up, marginals mix in proportion to it."""
+        total = float(np.logaddexp(self.log_partition, other.log_partition))
+        mine = np.exp(self.log_partition - total)
+        others = np.exp(other.log_partition - total)
+        return _Answer(
+            total,
+            {v: mine * row + others * other.marginals[v] for v, row in self.marginals.items()},
+        )
+
+    def expanded(self, reduction: Reduction) -> _Answer:
+        """Answer for the model that was reduced."""
+        return _Answer(
+            self.log_partition + reduction.log_scale, reduction.expand_marginals(self.marginals)
+        )

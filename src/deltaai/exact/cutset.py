@@ -1,0 +1,203 @@
+"""Which variables to condition on, so that what is left fits the memory.
+
+Fixing a variable u of k states takes it out of the graph: every clique table that held it has k
+times fewer entries, and all has to be done k times. A *cutset* C is a set of variables such that
+the model with C fixed fits. It is found greedily. Step by step the variable is taken that lowers
+the entries of all tables most for what it costs,
+
+    (log2 entries before - log2 entries after) / log2 k,
+
+which is at most 1 (time does not grow) unless a better order is found on the way. Only variables
+that make up most of the large cliques are tried. In the end, those that are not needed any more
+are put back, to be eliminated last: often that is a better order than any found at the start, and
+the cutset may end up empty although the usual order does not fit.
+
+Nothing is computed or allocated here: see :mod:`deltaai.exact.conditioning`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from deltaai.exact.memory import ExactCost, exact_cost
+from deltaai.graphs import Elimination, UndirectedGraph, best_elimination, eliminate
+from deltaai.models import FactorGraph
+from deltaai.models.determinism import propagate_zeros
+
+_CANDIDATES = 8  # variables tried at each step
+# Random orders: at the start, after each step, and for each candidate. Fewer where less is at stake
+# (see best_elimination), and candidates of large graphs are judged by the order of before.
+_TRIES_FIRST, _TRIES_STEP, _TRIES_CANDIDATE = 64, 128, 16
+_LARGE_GRAPH = 20_000  # vertices and edges
+# Given up if fixing all that may be fixed divides memory by too little, even with better orders.
+_LUCK = 16
+
+
+@dataclass(frozen=True)
+class Cutset:
+    """Variables to condition on.
+
+    Parameters
+    ----------
+    variables : their names, the most useful first.
+    num_states : joint states of them, without the single states that zeros rule out.
+    cost : of the model with these variables fixed, at one joint state.
+    total_entries : of all tables at all joint states together; time is proportional to it. Zeros
+        may make it far less.
+    order : the elimination order behind the cost, as names.
+    """
+
+    variables: tuple[str, ...]
+    num_states: int
+    cost: ExactCost
+    total_entries: int
+    order: tuple[str, ...] = field(repr=False)
+
+
+def find_cutset(
+    model: FactorGraph,
+    memory_limit: int,
+    most_states: int = 4096,
+    *,
+    most_entries: float | int = math.inf,
+    time_limit: float | int = math.inf,
+) -> Cutset | None:
+    """Find variables such that the model with these fixed fits the memory.
+
+    Parameters
+    ----------
+    model : the target; condition it first if there is evidence.
+    memory_limit : bytes the tables may take.
+    most_states : joint states of the cutset that are still worth the time.
+    most_entries : entries of all tables at all joint states that are.
+    time_limit : seconds to search; what is found may then depend on the machine.
+
+    Returns
+    -------
+    The cutset, empty if the model fits as it is, or ``None`` if none was found with so few joint
+    states. The search is greedy: there may be one all the same.
+
+    Raises
+    ------
+    ImpossibleEvidenceError
+        If zeros contradict each other, as far as :func:`propagate_zeros` sees it.
+
+    Examples
+    --------
+    >>> from deltaai.models import zoo
+    >>> model = zoo.ising_torus(side=6, sigma=0.5, seed=0)
+    >>> cutset = find_cutset(model, memory_limit=40_000)
+    >>> cutset.num_states == 2 ** len(cutset.variables), cutset.cost.peak_bytes <= 40_000
+    (True, True)
+    >>> find_cutset(model, memory_limit=40_000, most_states=2) is None
+    True
+    """
+    start = time.perf_counter()
+    possible = propagate_zeros(model).model
+    graph, states = possible.markov_graph(), possible.num_states.tolist()
+    everything = tuple(range(len(states)))
+    elimination = best_elimination(graph, states, most_tries=_TRIES_FIRST)
+    part = _Part(graph, states, memory_limit, everything, elimination)
+    chosen: list[int] = []
+    while not part.fits:
+        num_states = math.prod(states[v] for v in chosen)
+        states_left = most_states // num_states
+        is_late = time.perf_counter() - start > time_limit
+        if is_late or num_states * part.cost.total_entries > most_entries:
+            return None
+        if part.cost.peak_bytes > memory_limit * states_left * _LUCK:
+            return None
+        candidates = [v for v in part.largest_savings() if states[v] <= states_left]
+        if not candidates:
+            return None
+        after = {v: part.without(v) for v in candidates[:_CANDIDATES]}
+        best = _best(part, after)
+        part = after[best].searched(_TRIES_STEP)
+        chosen.append(best)
+    for variable in tuple(chosen):
+        others = [v for v in chosen if v != variable]
+        free = tuple(v for v in everything if v not in others)
+        order = [*(free.index(part.free[v]) for v in part.elimination.order), free.index(variable)]
+        larger = part.over(free, order).searched(_TRIES_STEP)
+        if larger.fits:
+            part, chosen = larger, others
+    names = [variable.name for variable in possible.variables]
+    num_states = math.prod(states[v] for v in chosen)
+    return Cutset(
+        tuple(names[v] for v in chosen),
+        num_states,
+        part.cost,
+        num_states * part.cost.total_entries,
+        tuple(names[part.free[v]] for v in part.elimination.order),
+    )
+
+
+class _Part:
+    """What is left of a graph when some vertices are taken out, with an elimination of it."""
+
+    def __init__(
+        self,
+        whole: UndirectedGraph,
+        states: Sequence[int],
+        memory_limit: int,
+        free: tuple[int, ...],
+        elimination: Elimination,
+    ) -> None:
+        self._whole, self.states, self._limit = whole, states, memory_limit
+        self.free = free
+        self.elimination = elimination  # numbered within `free`
+        self._sizes = [states[v] for v in free]
+        self.cost = exact_cost(elimination, self._sizes)
+
+    @property
+    def fits(self) -> bool:
+        return self.cost.peak_bytes <= self._limit
+
+    def over(self, free: tuple[int, ...], order: Sequence[int]) -> _Part:
+        """Return another part of the same graph."""
+        elimination = eliminate(self._whole.induced(free), order)
+        return _Part(self._whole, self.states, self._limit, free, elimination)
+
+    def without(self, variable: int) -> _Part:
+        """Take out one variable more; orders are searched for unless the graph is large."""
+        place = self.free.index(variable)
+        order = [v - (v > place) for v in self.elimination.order if v != place]
+        smaller = self.over(self.free[:place] + self.free[place + 1 :], order)
+        is_large = self._whole.num_vertices + self._whole.num_edges > _LARGE_GRAPH
+        return smaller if is_large else smaller.searched(_TRIES_CANDIDATE)
+
+    def searched(self, tries: int) -> _Part:
+        """Return the same part with a better order, if one is found."""
+        graph = self._whole.induced(self.free)
+        found = best_elimination(graph, self._sizes, most_tries=tries)
+        other = _Part(self._whole, self.states, self._limit, self.free, found)
+        return min(self, other, key=lambda part: (not part.fits, part.cost.total_entries))
+
+    def largest_savings(self) -> list[int]:
+        """Variables by how many entries go if one is fixed and the order stays, most first."""
+        log_sizes = self.elimination.log2_table_sizes(self._sizes)
+        shares = np.exp2(log_sizes - log_sizes.max(initial=0.0))
+        saved = np.zeros(len(self.free))
+        for vertex, front in enumerate(self.elimination.fronts):
+            saved[[vertex, *front]] += shares[vertex]
+        saved *= 1.0 - 1.0 / np.array(self._sizes)
+        return [self.free[place] for place in np.argsort(-saved, kind="stable").tolist()]
+
+
+def _best(before: _Part, after: dict[int, _Part]) -> int:
+    """Of those that make it fit the fastest one, else the one that lowers most for its states."""
+    states = before.states
+    fitting = [v for v, part in after.items() if part.fits]
+    if fitting:
+        return min(fitting, key=lambda v: states[v] * after[v].cost.total_entries)
+
+    def gain(variable: int) -> float:
+        entries = before.cost.total_entries, after[variable].cost.total_entries
+        return (math.log2(entries[0]) - math.log2(max(entries[1], 1))) / math.log2(states[variable])
+
+    return max(after, key=gain)
