@@ -1,10 +1,11 @@
 """Run commands in a terminal and keep what it shows, colours and all, as an SVG picture.
 
-    python docs/images/capture_terminal.py asia.bif.gz lattice.uai docs/images/terminal.svg
+python docs/images/capture_terminal.py asia.bif.gz lattice.uai docs/images/terminal.svg
 """
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
@@ -41,8 +42,9 @@ def show(command: str, folder: Path) -> str:
 
 
 def main() -> None:
+    """Run the commands and write the picture."""
     network, lattice, output = (Path(word).resolve() for word in sys.argv[1:4])
-    console = Console(record=True, width=WIDTH, file=open(os.devnull, "w"))
+    console = Console(record=True, width=WIDTH, file=io.StringIO())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "cases.csv").write_text(CASES)

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from deltaai.exact import exact
+from deltaai.inference.answer import sampled_answer
 from deltaai.inference.fit import fit
 from deltaai.inference.sampler import Sampler
-from deltaai.inference.answer import sampled_answer
 from deltaai.inference.table_query import query_table
 from deltaai.inference.trust import (
     Verdict,

@@ -8,6 +8,7 @@ resumed).
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -47,6 +48,7 @@ from deltaai.inference import Sampler
 from deltaai.inference import check as check_model
 from deltaai.inference import plan as make_plan
 from deltaai.io import read
+from deltaai.io.source import one_line
 
 EXIT_FAULT = 1
 EXIT_BAD_INPUT = 2
@@ -173,9 +175,7 @@ def query(
         int | None,
         typer.Option(help="Samples to draw where it is sampled (10000; 1000 a case of many)."),
     ] = None,
-    samples: Annotated[
-        int, typer.Option(help="With many cases: states to draw for each.")
-    ] = 0,
+    samples: Annotated[int, typer.Option(help="With many cases: states to draw for each.")] = 0,
     samples_output: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="With --samples: the CSV file to write them to."),
@@ -419,6 +419,9 @@ def demo() -> None:
 
 def main() -> None:
     """Run the command line; every expected error is one line and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal may know fewer characters than we
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except NotAffordableError as error:
@@ -430,7 +433,11 @@ def main() -> None:
         sys.exit(0)
     except KeyboardInterrupt:
         _fail("interrupted", EXIT_INTERRUPTED)
+    except MemoryError:
+        _fail("there is not enough memory for this: ask for less at a time", EXIT_NOT_AFFORDABLE)
     except Exception as error:
+        if "allocate memory" in str(error):  # as torch says it
+            _fail("there is not enough memory: ask for less at a time", EXIT_NOT_AFFORDABLE)
         if show.is_verbose():
             traceback.print_exc()
         what = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -441,5 +448,6 @@ def main() -> None:
 
 
 def _fail(message: str, code: int) -> None:
-    typer.echo(f"error: {message}" if code != EXIT_INTERRUPTED else message, err=True)
+    text = one_line(message, longest=3000)
+    typer.echo(f"error: {text}" if code != EXIT_INTERRUPTED else text, err=True)
     sys.exit(code)

@@ -9,7 +9,7 @@ import typer
 
 from deltaai.cli import show
 from deltaai.cli.parsing import split_names
-from deltaai.errors import DeltaAIError
+from deltaai.errors import ConfigError, DeltaAIError
 from deltaai.inference import load_sampler
 from deltaai.inference.sampler import Sampler
 from deltaai.io import read
@@ -64,6 +64,12 @@ def complete_evidence(context: typer.Context, incomplete: str) -> list[str]:
     return found
 
 
+def _check_seed(seed: int) -> int:
+    if not 0 <= seed < 2**63:
+        raise ConfigError(f"--seed is {seed}: it must be from 0 to 2^63 - 1")
+    return seed
+
+
 ModelFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="Model: .uai or .bif, also with .gz.")
 ]
@@ -104,7 +110,7 @@ MemoryLimit = Annotated[
 TimeLimit = Annotated[
     float | None, typer.Option(metavar="SECONDS", help="Time an answer may take.")
 ]
-Seed = Annotated[int, typer.Option(help="Seed of all randomness.")]
+Seed = Annotated[int, typer.Option(help="Seed of all randomness.", callback=_check_seed)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 

@@ -21,6 +21,7 @@ from deltaai.experiments.reproduce import reproduce as run
 from deltaai.experiments.runner import Standing
 
 EXIT_PART_FAILED = 1
+_MOST_SEEDS = 1000
 
 
 def list_experiments() -> None:
@@ -46,6 +47,10 @@ def run_reproduce(
     experiment = find_experiment(name)
     if out is None:
         raise ConfigError("say where the results go: --out DIR")
+    if not str(out).isprintable():
+        raise ConfigError(f"--out is {str(out)!r}: give a folder with a name that can be printed")
+    if not 1 <= num_seeds <= _MOST_SEEDS:
+        raise ConfigError(f"--seeds is {num_seeds}: it must be from 1 to {_MOST_SEEDS}")
     words = ["deltaai", "reproduce", experiment.name, "--scale", scale, "--seeds", str(num_seeds)]
     words += ["--jobs", str(jobs)]
     for option, keys in (("--only-methods", only_methods), ("--only-models", only_models)):

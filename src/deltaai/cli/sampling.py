@@ -12,13 +12,14 @@ import torch
 from torch import Tensor
 
 from deltaai.cli import show
-from deltaai.errors import DeltaAIError
-from deltaai.exact import ExactInference
+from deltaai.errors import DeltaAIError, NotAffordableError, format_bytes
+from deltaai.exact import ExactInference, default_memory_limit
 from deltaai.inference.sampler import Sampler
 from deltaai.io.atomic import replace_file
 from deltaai.models import FactorGraph
 
 _MOST_SHOWN = 20
+_BYTES_PER_STATE = 16
 
 
 def run_sample(
@@ -39,6 +40,13 @@ def run_sample(
         raise DeltaAIError(f"{output}: samples are written to .csv, .json or .npz files")
     generator = torch.Generator().manual_seed(seed)
     model, log_q = source.model if isinstance(source, Sampler) else source, None
+    limit = default_memory_limit() if memory_limit is None else memory_limit
+    needed = _BYTES_PER_STATE * number * model.num_variables
+    if needed > limit:
+        raise NotAffordableError(
+            f"{number} samples need about {format_bytes(needed)} and the memory limit is "
+            f"{format_bytes(limit)}: draw fewer at a time, with another --seed each time"
+        )
     if not isinstance(source, Sampler):
         engine = ExactInference(source, observed, memory_limit=memory_limit)
         x = engine.sample(number, generator)

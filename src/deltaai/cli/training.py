@@ -34,6 +34,8 @@ def run_fit(
     """Train, save, and say how good the sampler is."""
     if orders not in {"one", "many"}:
         raise DeltaAIError(f"--orders is {orders!r}: choose one or many")
+    if not output.name:
+        raise DeltaAIError("--output names no file: write for example -o model.dai")
     if not output.parent.is_dir():
         raise DeltaAIError(f"there is no folder {output.parent} to write {output.name} to")
     checkpoint = output.with_name(output.name + ".checkpoint")

@@ -24,6 +24,7 @@ import torch
 from deltaai.errors import DeltaAIError, FormatError
 from deltaai.experiments.parts import Part, Row
 from deltaai.io.atomic import replace_file
+from deltaai.io.source import one_line
 
 COLUMNS = ("step", "seconds", "metric", "value")
 FOLDER = "parts"
@@ -91,13 +92,43 @@ def read_part(path: Path) -> FinishedPart:
             for row in csv.DictReader(io.StringIO(rest))
         )
         part = Part(**header.pop("part"))
-        return FinishedPart(part=part, rows=rows, **header)
+        finished = FinishedPart(part=part, rows=rows, **header)
+        _check_types(finished)
+        return finished
     except OSError as error:
         raise FormatError(path, None, f"cannot be read: {error.strerror}") from None
-    except (ValueError, TypeError, KeyError, AttributeError, DeltaAIError) as error:
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        RecursionError,
+        csv.Error,
+        DeltaAIError,
+    ) as error:
+        reason = one_line(repr(error), 300)
         raise FormatError(
-            path, None, f"not the file of a finished part ({error!r}); delete it to run it again"
+            path, None, f"not the file of a finished part ({reason}); delete it to run it again"
         ) from None
+
+
+def _check_types(finished: FinishedPart) -> None:
+    """Refuse what JSON could hold and :func:`write_part` never writes."""
+    part = finished.part
+    for name, value, kinds in (
+        ("experiment", finished.experiment, (str,)),
+        ("machine", finished.machine, (str,)),
+        ("seconds", finished.seconds, (int, float)),
+        ("jobs", finished.jobs, (int,)),
+        ("seed", part.seed, (int,)),
+        *(
+            (f"setting {key}", value, (str, int, float, bool))
+            for key, value in part.options.items()
+        ),
+        *(("metric", row.metric, (str,)) for row in finished.rows),
+    ):
+        if type(value) not in kinds:
+            raise TypeError(f"{name} is {value!r}")
 
 
 def read_parts(folder: Path) -> list[FinishedPart]:

@@ -89,6 +89,8 @@ def fit(
     if model.num_variables == 0:
         raise ModelError("the model has no variables, so there is nothing to train")
     check_initial(initial)
+    if not 0 <= seed < 2**63:
+        raise ConfigError(f"seed is {seed}: it must be from 0 to 2^63 - 1")
     target = model if smoothing is None else smoothed(model, smoothing)
     refuse_zeros(target)
     given = _given(model, evidence, orders, states, settings)

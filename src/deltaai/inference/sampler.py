@@ -132,7 +132,10 @@ class Sampler:
                 )
                 states.append(columns[:, 0].T)
                 log_probs.append(log_q[0].double())
-        return torch.cat(states), torch.cat(log_probs)
+        log_prob = torch.cat(log_probs)
+        if bool(log_prob.isnan().any()):
+            raise StateError("the sampler's weights are not finite numbers: train it again")
+        return torch.cat(states), log_prob
 
     def log_prob(self, x: States, *, dag: Dag | None = None) -> Float[Tensor, "batch"]:
         """Log q of full states, under the default order or another that the sampler knows."""

@@ -16,8 +16,14 @@ _LEFTOVER_SECONDS = 3600.0
 
 
 def replace_file(path: str | Path, content: bytes) -> None:
-    """Write beside the target, wait for the disk, and rename: nobody ever sees half a file."""
+    """Write beside the target, wait for the disk, and rename: nobody ever sees half a file.
+
+    What is there and is not a file, such as a pipe or ``/dev/null``, is written to and stays.
+    """
     try:
+        if _is_device(Path(path)):
+            Path(path).write_bytes(content)
+            return
         target = Path(path).resolve()  # a link stays a link
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
         try:
@@ -34,6 +40,10 @@ def replace_file(path: str | Path, content: bytes) -> None:
     except (OSError, RuntimeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise DeltaAIError(f"cannot write {path}: {reason}") from None
+
+
+def _is_device(path: Path) -> bool:
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _settle_folder(target: Path) -> None:

@@ -19,7 +19,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from deltaai.errors import EvidenceError, FormatError
-from deltaai.io.source import Source
+from deltaai.io.source import Source, one_line
 from deltaai.models import FactorGraph
 
 Rows = Int[Tensor, "row var"]  # states; -1 where nothing is known
@@ -91,7 +91,7 @@ def rows_from_csv(source: Source, model: FactorGraph) -> Rows:
     try:
         return rows_from_columns(columns, len(cells), model)
     except EvidenceError as error:
-        raise EvidenceError(f"{source.path}: {error}") from None
+        raise EvidenceError(f"{source.path}: {one_line(error)}") from None
 
 
 def rows_from_columns(

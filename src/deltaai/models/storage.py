@@ -45,24 +45,58 @@ def model_to_tensors(model: FactorGraph) -> tuple[dict[str, Tensor], dict[str, A
 def model_from_tensors(tensors: dict[str, Tensor], described: dict[str, Any]) -> FactorGraph:
     """Build the model that :func:`model_to_tensors` took apart."""
     try:
-        variables = [Variable(name, states) for name, states in described["variables"]]
+        variables = [_variable(name, states) for name, states in described["variables"]]
         groups: list[FactorGroup] = []
         for number, kind in enumerate(described["groups"]):
             ids, scopes = tensors[f"{number}.ids"], tensors[f"{number}.scopes"]
             values = tensors[f"{number}.values"]
+            _check_group(kind, ids, scopes, values)
             if scopes.numel() and not 0 <= int(scopes.min()) <= int(scopes.max()) < len(variables):
                 raise ModelError("a scope names a variable that is not there")
             group = _KINDS[kind](ids, scopes, values)
             sizes = {tuple(variables[v].num_states for v in scope) for scope in scopes.tolist()}
-            if sizes - {group.sizes} or len(ids) != len(scopes) or len(values) != len(ids):
+            if sizes - {group.sizes} or any(len(set(s)) < len(s) for s in scopes.tolist()):
                 raise ModelError("tables and variables do not fit together")
             groups.append(group)
+        if len({number for group in groups for number in group.ids.tolist()}) < sum(
+            group.num_factors for group in groups
+        ):
+            raise ModelError("two of its factors have the same number")
         model = FactorGraph.from_groups(variables, groups)
         if described["is_exact"] and model.content_hash() != described["hash"]:
             raise ModelError("the stored model is not the one its hash was taken of")
         return model
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelError(f"the stored model is incomplete: {error}") from error
+
+
+def _variable(name: object, states: object) -> Variable:
+    """Make a variable of its name and labels; a mere number of states may claim any memory."""
+    is_listed = isinstance(states, list) and all(isinstance(label, str) for label in states)
+    if not isinstance(name, str) or not is_listed:
+        raise ModelError("a variable is a name and a list of labels")
+    return Variable(name, states)  # type: ignore[arg-type]
+
+
+def _check_group(kind: object, ids: Tensor, scopes: Tensor, values: Tensor) -> None:
+    """Refuse tensors that are not those of a group."""
+    if kind not in _KINDS:
+        raise ModelError(f"there is no kind of factors {kind!r}")
+    num_axes = 1 if kind == "spin" else 1 + scopes.shape[-1] if scopes.ndim else 0
+    if ids.ndim != 1 or scopes.ndim != 2 or values.ndim != num_axes:
+        raise ModelError("its tensors have the wrong number of axes")
+    if not len(ids) == len(scopes) == len(values):
+        raise ModelError("its groups have numbers, scopes and values of different lengths")
+    if ids.dtype != torch.long or scopes.dtype != torch.long:
+        raise ModelError("its scopes are not whole numbers")
+    if not values.is_floating_point():
+        raise ModelError(f"its values are {values.dtype}, not floating")
+    if kind == "spin" and scopes.shape[1] not in (1, 2):
+        raise ModelError("couplings of spins are over one or two variables")
+    if kind == "conditional" and scopes.shape[1] == 0:
+        raise ModelError("a conditional table has no variable")
+    if not bool((values < torch.inf).all()):
+        raise ModelError("its tables hold NaN or infinity")
 
 
 def _values_of(group: FactorGroup) -> tuple[str, Tensor]:

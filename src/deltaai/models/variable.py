@@ -14,6 +14,8 @@ from numbers import Integral
 
 from deltaai.errors import EvidenceError, ModelError, did_you_mean
 
+_LONGEST_INDEX = 18  # digits; longer ones are no index of anything
+
 
 @lru_cache(maxsize=256)
 def _numbered(num_states: int) -> tuple[str, ...]:
@@ -75,7 +77,7 @@ class Variable:
         if isinstance(state, str):
             if state in self.states:
                 return self.states.index(state)
-            if not state.isascii() or not state.isdigit():
+            if not state.isascii() or not state.isdigit() or len(state) > _LONGEST_INDEX:
                 listed = ", ".join(self.states[:8]) + (", ..." if len(self.states) > 8 else "")
                 raise EvidenceError(
                     f"variable {self.name!r} has no state {state!r}"

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from deltaai.errors import DeltaAIError, FormatError
 from deltaai.io.atomic import replace_file
+from deltaai.io.source import one_line
 
 FORMAT_NAME = "deltaai"
 FORMAT_VERSION = 1
@@ -58,7 +59,7 @@ def save_tensors(
         # Not safetensors' own writer of files: that does not wait for the disk.
         content = safetensors.torch.save(separate, {FORMAT_NAME: _canonical(envelope)})
     except (TypeError, ValueError, KeyError, RuntimeError) as error:
-        raise DeltaAIError(f"cannot store this in {path}: {error}") from error
+        raise DeltaAIError(f"cannot store this in {path}: {one_line(error)}") from error
     replace_file(path, content)
 
 
@@ -86,15 +87,15 @@ def load_tensors(path: str | Path, kind: str) -> tuple[dict[str, Tensor], dict[s
     except FileNotFoundError:
         raise FormatError(path, None, "there is no such file") from None
     except OSError as error:
-        raise FormatError(path, None, f"cannot be read: {error}") from None
+        raise FormatError(path, None, f"cannot be read: {error.strerror or error}") from None
     except Exception as error:  # whatever the reader stumbles over, the file is to blame
         raise FormatError(
-            path, None, f"not a safetensors file, damaged, or cut short ({error})"
+            path, None, f"not a safetensors file, damaged, or cut short ({one_line(error)})"
         ) from None
     envelope = _read_envelope(path, header)
     found = envelope["kind"]
     if found != kind:
-        raise FormatError(path, None, f"holds a {found!r}; expected a {kind!r}")
+        raise FormatError(path, None, f"holds a {one_line(repr(found))}; expected a {kind!r}")
     if envelope.pop("sha256") != _checksum(tensors, envelope):
         raise FormatError(path, None, "damaged: its content does not match its checksum")
     return tensors, envelope["metadata"]
@@ -147,7 +148,7 @@ def _read_envelope(path: Path, header: Mapping[str, str]) -> dict[str, Any]:
     except FormatError:
         raise
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise FormatError(path, None, f"its header is damaged ({error})") from None
+        raise FormatError(path, None, f"its header is damaged ({one_line(error)})") from None
     return dict(envelope)
 
 

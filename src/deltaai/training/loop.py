@@ -15,11 +15,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from deltaai.errors import TrainingError
+from deltaai.errors import FormatError, TrainingError
+from deltaai.io.source import one_line
 from deltaai.objectives.log_variance import LogVarianceObjective
 from deltaai.sampling.importance import ImportanceEstimate
 from deltaai.sampling.policies import ON_POLICY, Policy
@@ -227,6 +230,18 @@ class Trainer:
     def resume(self, path: Path) -> None:
         """Continue from a checkpoint of the same model and settings."""
         tensors, metadata = load_tensors(path, CHECKPOINT_KIND)
+        try:
+            self._take_up(path, tensors, metadata)
+        except TrainingError:
+            raise
+        except Exception as error:  # the checksum is right, so whoever made the file is to blame
+            raise FormatError(
+                path,
+                None,
+                f"the run in it is incomplete or of another version: {one_line(error)}; start anew",
+            ) from error
+
+    def _take_up(self, path: Path, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
         if metadata.get("identity") != dict(self.identity):
             raise TrainingError(
                 f"{path} belongs to another model or another kind of sampler; start anew, or give "
@@ -246,6 +261,10 @@ class Trainer:
             self._take_up_polishing()
         self.task.trained.load_state_dict(state["trained"])
         self.optimizer.load_state_dict(state["optimizer"])
+        for parameter, moments in self.optimizer.state.items():
+            for name, value in moments.items():
+                if name != "step" and value.shape != parameter.shape:
+                    raise ValueError(f"moments of shape {tuple(value.shape)}")
         self.generator.set_state(state["generator"])
         self.rng.bit_generator.state = state["rng"]
         self.task.restore(state["task"], self.generator)
