@@ -43,7 +43,7 @@ def judge(sampler, model, rows, samples):
     for row in rows:
         start = time.perf_counter()
         found = sampler.posterior(row, samples, generator)
-        marginals = found.marginals()
+        marginals = found.refined(generator).marginals()
         seconds += time.perf_counter() - start
         exact = dai.exact(model, row)
         truth = exact.marginals()

@@ -47,7 +47,7 @@ SEEDS |= {"lattice-8-peaked": 3, "lattice-16": 3, "lattice-32": 2}
 def judge(kind, figure, model, sampler, reference):
     """Return the measured text and whether the figure is met."""
     generator = torch.Generator().manual_seed(12345)
-    estimate = sampler.log_partition(10_000, generator)
+    estimate = sampler.posterior({}, 10_000, generator).estimate
     text = (
         f"log Z {estimate.log_partition:.3f} ± {estimate.stderr:.3f}, "
         f"ESS {estimate.ess_fraction:.1%}, k-hat {estimate.khat:.2f}"

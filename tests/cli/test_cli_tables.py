@@ -3,9 +3,11 @@
 import csv
 import io
 import json
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -236,12 +238,15 @@ def test_names_and_states_are_completed(network, tmp_path):
     assert complete_names(context_of(None), "r") == []
 
 
-def test_completion_for_shells(tmp_path):
+def test_a_shell_asks_for_completion(network):
+    line = f"deltaai query {network} --of r"
+    asked = {"_DELTAAI_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": "4"}
     done = subprocess.run(
-        [sys.executable, "-m", "deltaai.cli", "--show-completion", "bash"],
+        [Path(sys.executable).with_name("deltaai")],
+        env={**os.environ, **asked},
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    assert "complete" in done.stdout.lower()
+    assert done.stdout.split() == ["rain"]

@@ -15,7 +15,7 @@ ROWS = [{}, {NAMES[0]: 1}, {NAMES[4]: 0, NAMES[8]: 1}, dict.fromkeys(NAMES[1:], 
 
 @pytest.fixture(scope="module")
 def sampler():
-    return dai.fit(LATTICE, evidence="any", steps=300, seed=0)
+    return dai.fit(LATTICE, evidence="any", steps=600, seed=0)
 
 
 def truth_of(model, rows):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -29,11 +30,16 @@ def read_source(path: Path) -> FactorGraph | Sampler:
 
 def _model_of(context: typer.Context) -> FactorGraph | None:
     """The model of a command line that is not finished yet, if it can be read."""
-    try:
-        source = read_source(Path(context.params["file"]))
-    except (DeltaAIError, KeyError, TypeError):
-        return None
-    return source.model if isinstance(source, Sampler) else source
+    # While an option waits for its value the line is not parsed, so its words are looked through.
+    words = [context.params.get("file"), *os.environ.get("COMP_WORDS", "").split()[2:]]
+    for word in words:
+        if word is not None and Path(word).is_file():
+            try:
+                source = read_source(Path(word))
+            except DeltaAIError:
+                continue
+            return source.model if isinstance(source, Sampler) else source
+    return None
 
 
 def complete_names(context: typer.Context, incomplete: str) -> list[str]:

@@ -94,6 +94,7 @@ def sampled_answer(
     method: str,
     seconds: float,
     upper: float | None = None,
+    refined: WeightedSamples | None = None,
 ) -> Answer:
     """What weighted samples say, with the status that a judge gave them.
 
@@ -104,6 +105,7 @@ def sampled_answer(
     method : how q was found.
     seconds : time it took.
     upper : an upper bound on log Z.
+    refined : samples for the marginals, if they are others.
     """
     found = samples.estimate
     bracket = None if upper is None else (samples.lower_bound, upper)
@@ -125,4 +127,5 @@ def sampled_answer(
         # Then log Z needs no further trust; the marginals do.
         value = min(max(found.log_partition, bracket[0]), bracket[1])
         partition = replace(partition, value=value, status="bounded", doubts=())
-    return Answer(Marginals(samples.marginals(), quality, samples.marginal_errors()), partition)
+    refined = samples if refined is None else refined
+    return Answer(Marginals(refined.marginals(), quality, refined.marginal_errors()), partition)

@@ -190,7 +190,8 @@ class Sampler:
         samples = self.posterior(evidence, num_samples, generator)
         judged = self.trust(samples, generator=generator)
         method = "weighted samples" if samples.group_size == 1 else "sequential Monte Carlo"
-        return sampled_answer(samples, judged, method, time.perf_counter() - start, upper)
+        refined = samples.refined(generator)
+        return sampled_answer(samples, judged, method, time.perf_counter() - start, upper, refined)
 
     def posterior(
         self,

@@ -273,7 +273,7 @@ def _sampled(
     for row, drawn in enumerate(sampler.posteriors(rows, num_samples, generator)):
         if progress is not None:
             progress(row / len(rows))
-        if not _summarise(found, row, drawn):
+        if not _summarise(found, row, drawn, generator):
             continue
         if row in checked:
             waiting.append((row, drawn))
@@ -290,7 +290,7 @@ def _sampled(
             found.doubt(row, (doubt,))
 
 
-def _summarise(found: _Found, row: int, drawn: WeightedSamples) -> bool:
+def _summarise(found: _Found, row: int, drawn: WeightedSamples, generator: torch.Generator) -> bool:
     """Take down what a row's samples say; false if they say nothing."""
     try:
         estimate = drawn.estimate
@@ -302,7 +302,7 @@ def _summarise(found: _Found, row: int, drawn: WeightedSamples) -> bool:
         else:
             found.doubt(row, ("no sample agrees with the evidence: draw more, or train longer",))
         return False
-    mean, error = drawn.moments
+    mean, error = drawn.refined(generator).moments
     found.probabilities[row] = mean[found.pairs].numpy()
     found.errors[row] = error[found.pairs].numpy()
     found.log_partition[row], found.stderr[row] = estimate.log_partition, estimate.stderr
