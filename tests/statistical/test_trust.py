@@ -29,6 +29,20 @@ def two_modes():
     return FactorGraph([Variable(name, 2) for name in names], factors)
 
 
+@pytest.fixture(scope="module")
+def lost_mode():
+    """A sampler that is right within one of the modes, as if a strong field had taken the other."""
+    model = two_modes()
+    pulled = FactorGraph(model.variables, [*model.factors, SpinField("x0", 4.0)])
+    donor = fit(pulled, steps=300, target_kl=1e-5, seed=0)
+    return Sampler(model, donor.proposal, donor.orders, donor.config)
+
+
+@pytest.fixture(scope="module")
+def both_modes():
+    return fit(two_modes(), steps=300, seed=0)
+
+
 def verdict_of(sampler, evidence=None, seed=0):
     generator = torch.Generator().manual_seed(seed)
     answer = sampler.posterior(evidence, 2000, generator)
@@ -60,12 +74,8 @@ def test_a_sampler_of_another_model_is_untrusted():
     assert found.status == "untrusted"
 
 
-def test_a_sampler_that_lost_a_mode_is_untrusted_though_its_weights_are_even():
-    """q is right within one mode, as if a strong field had taken the other away."""
-    model = two_modes()
-    pulled = FactorGraph(model.variables, [*model.factors, SpinField("x0", 4.0)])
-    donor = fit(pulled, steps=300, target_kl=1e-5, seed=0)
-    sampler = Sampler(model, donor.proposal, donor.orders, donor.config)
+def test_a_sampler_that_lost_a_mode_is_untrusted_though_its_weights_are_even(lost_mode):
+    sampler, model = lost_mode, lost_mode.model
     generator = torch.Generator().manual_seed(0)
     answer = sampler.posterior({}, 2000, generator)
     # What was planted: the weights raise no doubt, and log Z is too low by the lost mode.
@@ -112,16 +122,8 @@ def test_coverage_has_power_and_no_false_alarms():
     assert judge_coverage(zeros, spread, missed) != ()
 
 
-def lost_mode():
-    """A sampler of the two modes that is right within one of them and never draws the other."""
-    model = two_modes()
-    pulled = FactorGraph(model.variables, [*model.factors, SpinField("x0", 4.0)])
-    donor = fit(pulled, steps=300, target_kl=1e-5, seed=0)
-    return Sampler(model, donor.proposal, donor.orders, donor.config)
-
-
-def test_every_way_to_ask_a_wrong_sampler_says_untrusted():
-    sampler = lost_mode()
+def test_every_way_to_ask_a_wrong_sampler_says_untrusted(lost_mode):
+    sampler = lost_mode
     generator = torch.Generator().manual_seed(0)
     assert sampler.log_partition(2000, generator).status == "untrusted"
     assert sampler.marginals({}, 2000, generator).status == "untrusted"
@@ -132,26 +134,24 @@ def test_every_way_to_ask_a_wrong_sampler_says_untrusted():
     assert sampler.diagnose()["status"] == "untrusted"
 
 
-def test_a_lost_mode_widens_the_bracket_and_a_bound_just_above_narrows_it():
-    model = two_modes()
-    truth = exact(model).log_partition()
+def test_a_lost_mode_widens_the_bracket_and_a_bound_just_above_narrows_it(lost_mode, both_modes):
+    truth = exact(lost_mode.model).log_partition()
     generator = torch.Generator().manual_seed(0)
-    wrong = lost_mode().posterior({}, 2000, generator)
+    wrong = lost_mode.posterior({}, 2000, generator)
     found = sampled_answer(wrong, Verdict("estimated"), "test", 0.0, upper=truth + 0.05)
     assert found.partition.status == "estimated"  # the bracket is too wide to answer by itself
     low, high = found.bracket
     assert low < found.log_partition < truth < high
-    right = fit(model, steps=300, seed=0).posterior({}, 2000, generator)
+    right = both_modes.posterior({}, 2000, generator)
     found = sampled_answer(right, Verdict("untrusted", ("doubt",)), "test", 0.0, truth + 0.05)
     assert (found.partition.status, found.status) == ("bounded", "untrusted")
     low, high = found.interval
     assert low <= truth <= high
 
 
-def test_an_estimate_above_its_upper_bound_is_untrusted():
-    model = two_modes()
-    truth = exact(model).log_partition()
-    samples = fit(model, steps=300, seed=0).posterior({}, 2000, torch.Generator().manual_seed(0))
+def test_an_estimate_above_its_upper_bound_is_untrusted(both_modes):
+    truth = exact(both_modes.model).log_partition()
+    samples = both_modes.posterior({}, 2000, torch.Generator().manual_seed(0))
     found = sampled_answer(samples, Verdict("estimated"), "test", 0.0, upper=truth - 0.5)
     assert (found.status, found.partition.status) == ("untrusted", "untrusted")
     assert "above its upper bound" in found.doubts[0]

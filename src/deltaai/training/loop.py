@@ -256,6 +256,8 @@ class Trainer:
             )
         state = unpack_state(tensors, metadata["state"])
         self.step, self.seconds = state["step"], state["seconds"]
+        if type(self.step) is not int or self.step < 0 or not math.isfinite(self.seconds):
+            raise ValueError(f"step {self.step!r} after {self.seconds!r} seconds")
         if state["before"] is not None:
             self.before = polishing.Before(**state["before"])
             self._take_up_polishing()
