@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 import torch
 
-from deltaai.conditionals.evidence import without_vertices
+from deltaai.conditionals.evidence import MOST_CONTEXT, without_vertices
 from deltaai.graphs import ChordalGraph, eliminate, min_fill_order
 from deltaai.models import FactorGraph
 from deltaai.objectives.learned_flow import BalanceName
@@ -26,7 +26,7 @@ _MEDIUM = 2.0
 _WORK = 6_000_000  # hidden units times flips times states in one update
 # What training takes: bytes of a weight with its gradient and Adam's moments, of a hidden unit of a
 # flip on the way forward and back, and in any case; seconds of an update, and for each unit in it.
-_BYTES_PER_WEIGHT, _BYTES_PER_UNIT, _LEAST_BYTES = 20, 16, 2**25
+_BYTES_PER_WEIGHT, _BYTES_PER_UNIT, _LEAST_BYTES = 20, 28, 2**26
 _DRAWING_BYTES = 2**28
 _SECONDS_PER_UPDATE, _SECONDS_PER_UNIT = 2e-3, 6e-9
 
@@ -105,20 +105,29 @@ class TrainingCost:
     seconds: float
 
 
-def training_cost(model: FactorGraph) -> TrainingCost:
-    """Predict the cost of ``fit`` with default settings, from the sizes of its batches alone."""
+def training_cost(model: FactorGraph, *, is_for_evidence: bool = False) -> TrainingCost:
+    """Predict the cost of ``fit`` with default settings, from the sizes of its batches alone.
+
+    Parameters
+    ----------
+    is_for_evidence : whether conditionals also see the evidence among their descendants.
+    """
     graph = suitable_graph(model)
+    num_context = 0
+    if is_for_evidence:  # of each variable half of the others come after it, on average
+        num_context = model.num_variables * min(model.num_variables // 2, MOST_CONTEXT)
     num_slots, hidden = graph.num_edges, suitable_hidden(model, "local")
     config = suitable_config(model, num_slots, hidden, "local", is_many=False)
     units = hidden * (num_slots + model.num_variables)  # of all networks, flips included
     weights = _BYTES_PER_WEIGHT * hidden * int(_features_of_parents(graph, model))
     training = _BYTES_PER_UNIT * config.batch_size * units
     features = int(model.state_offsets[-1])
-    columns = columns_at_once(num_slots, model.num_variables)
+    columns = columns_at_once(num_slots + num_context, model.num_variables)
     drawing = 4 * columns * (2 * features + num_slots)
+    context = num_context * (_BYTES_PER_WEIGHT * 2 * hidden + 4 * 4 * config.batch_size)
     updates = config.steps + config.polish_steps
     seconds = updates * (_SECONDS_PER_UPDATE + _SECONDS_PER_UNIT * config.batch_size * units)
-    return TrainingCost(weights + training + drawing + _LEAST_BYTES, seconds)
+    return TrainingCost(weights + training + drawing + context + _LEAST_BYTES, seconds)
 
 
 def columns_at_once(num_slots: int, num_variables: int) -> int:

@@ -45,9 +45,11 @@ def suitable_smoothing(model: FactorGraph) -> float | None:
     return SMOOTHING if has_zeros(model) else None
 
 
-def refuse_training(model: FactorGraph, memory_limit: int) -> None:
+def refuse_training(
+    model: FactorGraph, memory_limit: int, *, is_for_evidence: bool = False
+) -> None:
     """Raise an error if training a sampler would not fit into memory."""
-    needed = training_cost(model).peak_bytes
+    needed = training_cost(model, is_for_evidence=is_for_evidence).peak_bytes
     if needed > memory_limit:
         raise NotAffordableError(
             f"training a sampler needs about {format_bytes(needed)} and the memory limit is "

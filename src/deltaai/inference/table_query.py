@@ -66,6 +66,7 @@ def query_table(
     seed: int = 0,
     progress: Progress | None = None,
     watch: Callable[[TrainingProgress], None] | None = None,
+    **settings: Any,  # noqa: ANN401
 ) -> TableAnswer:
     """Posterior probabilities for many rows of evidence.
 
@@ -83,6 +84,7 @@ def query_table(
     seed : of all randomness.
     progress : called with the fraction of the rows that is done.
     watch : called after every update of training.
+    settings : of training, if a sampler has to be trained: what ``fit`` takes, such as ``steps``.
 
     Examples
     --------
@@ -116,7 +118,9 @@ def query_table(
         else:
             _exact(found, engine, limit, generator, progress)
             return found.answer("elimination of many rows", start)
-    sampler = _trained(model, rows, limit, time_limit, seed, watch)
+    if time_limit is not None:
+        settings = {"time_limit": time_limit, **settings}
+    sampler = _trained(model, rows, limit, seed, watch, settings)
     _sampled(found, sampler, num_samples, generator, progress)
     return found.answer("sampler", start)
 
@@ -221,12 +225,12 @@ def _trained(
     model: FactorGraph,
     rows: Int[Tensor, "row var"],
     memory_limit: int,
-    time_limit: float | int | None,
     seed: int,
     watch: Callable[[TrainingProgress], None] | None,
+    settings: dict[str, Any],
 ) -> Sampler:
     """A sampler for these rows: given a fixed set if all observe the same, else any evidence."""
-    refuse_training(model, memory_limit)
+    refuse_training(model, memory_limit, is_for_evidence=True)
     is_known = rows >= 0
     always = _always_observed(rows)
     observed: str | list[str] | None = "any"
@@ -234,7 +238,6 @@ def _trained(
         observed = None
     elif bool((is_known == is_known[0]).all()) and len(always) < model.num_variables:
         observed = [model.variables[v].name for v in always]
-    limits: dict[str, Any] = {} if time_limit is None else {"time_limit": time_limit}
     most = int(is_known.sum(1).max()) if len(rows) else 0
     return fit(
         model,
@@ -243,7 +246,7 @@ def _trained(
         smoothing=suitable_smoothing(model),
         seed=seed,
         watch=watch,
-        **limits,
+        **settings,
     )
 
 
