@@ -120,7 +120,7 @@ def plan(
     >>> from deltaai.models import zoo
     >>> plan(zoo.ising_lattice(side=6, sigma=0.2, seed=0), memory_limit=10**9).method
     'exact'
-    >>> plan(zoo.ising_lattice(side=40, sigma=0.2, seed=0), memory_limit=10**9).method
+    >>> plan(zoo.ising_lattice(side=40, sigma=0.2, seed=0), memory_limit=10**10).method
     'amortised'
     """
     limits = _Limits(default_memory_limit() if memory_limit is None else memory_limit, time_limit)
