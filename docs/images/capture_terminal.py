@@ -61,7 +61,7 @@ def main() -> None:
             console.print()
     picture = console.export_svg(title="deltaai")
     picture = re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL)  # nothing from elsewhere
-    output.write_text(picture)
+    output.write_text(re.sub(r"<!--.*?-->\n?", "", picture, flags=re.DOTALL).strip() + "\n")
 
 
 if __name__ == "__main__":
