@@ -6,6 +6,7 @@ import torch
 import deltaai as dai
 from deltaai.errors import FormatError, StateError
 from deltaai.exact import Enumeration
+from deltaai.inference import posterior
 from deltaai.models import zoo
 
 
@@ -112,3 +113,13 @@ def test_a_sampler_of_one_order_refuses_others(sampler, flexible):
     with pytest.raises(StateError, match="-1"):
         sampler.sample(-1)
     assert sampler.sample(0).shape == (0, 6)
+
+
+def test_orders_for_evidence_are_kept_but_not_all_of_them(flexible, monkeypatch):
+    monkeypatch.setattr(posterior, "_MOST_ORDERS", 4)
+    names = [variable.name for variable in flexible.model.variables]
+    pairs = [(first, second) for first in names for second in names if first < second]
+    for first, second in pairs * 2:
+        flexible.posterior({first: 0, second: 1}, 4, torch.Generator().manual_seed(0))
+        assert len(flexible._drawer._schedules) <= 4
+    assert len(flexible._drawer._schedules) == 4  # there are more orders than that

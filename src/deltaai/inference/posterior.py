@@ -31,6 +31,7 @@ from deltaai.sampling.tempering import annealed_chains
 # says little about the error. So those of a row form so many groups that never mix, and the spread
 # between groups is the error.
 _GROUPS = 25
+_MOST_ORDERS = 64  # kept for later questions; many orders have one for every set of evidence
 _CHAIN_STEPS = 200, 50  # sweeps while annealing, and after
 
 
@@ -85,10 +86,14 @@ class EvidenceDrawer:
         order = self.orders.fixed.order
         if self.orders.kind == "many" and row:
             order = maximum_cardinality_order(self.orders.graph, row)[::-1]
-        if order not in self._schedules:
+        found = self._schedules.pop(order, None)
+        if found is None:
             dag = Dag(self.orders.graph, order)
-            self._schedules[order] = dag, GivenSchedule.build(self.proposal, dag)
-        return self._schedules[order][0]
+            found = dag, GivenSchedule.build(self.proposal, dag)
+        self._schedules[order] = found  # the last one used comes last
+        if len(self._schedules) > _MOST_ORDERS:
+            del self._schedules[next(iter(self._schedules))]
+        return found[0]
 
     def _draw_together(
         self,

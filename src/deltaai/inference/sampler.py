@@ -23,7 +23,7 @@ from deltaai.inference.estimate import Estimate, Marginals
 from deltaai.inference.posterior import EvidenceDrawer
 from deltaai.inference.proposals import EvidenceKind
 from deltaai.inference.trust import Verdict
-from deltaai.inference.weighted import WeightedSamples, moved
+from deltaai.inference.weighted import WeightedSamples, fresh_generator
 from deltaai.models import Evidence, FactorGraph, States
 from deltaai.models.storage import model_from_tensors, model_to_tensors
 from deltaai.objectives import delta_residuals, draw_alternatives, prepare
@@ -48,7 +48,7 @@ DIAGNOSTICS = (
     "doubts",
 )
 _CHAIN_STEPS = 50, 10  # of the chain that a sampler for given values is judged at
-_DRAWN_PER_SAMPLE, _SWEEPS = 4, 5  # states drawn for one that is kept, and how it is moved
+_DRAWN_PER_SAMPLE = 4  # states drawn for one that is kept
 
 
 @dataclass(eq=False)
@@ -110,8 +110,7 @@ class Sampler:
         if not evidence:
             return self.sample_with_log_prob(num_samples, generator, dag=dag)[0]
         drawn = self.posterior(evidence, _DRAWN_PER_SAMPLE * max(num_samples, 1), generator)
-        chosen = drawn.sample(num_samples, generator) if num_samples else drawn.states[:0]
-        return moved(drawn.model, chosen, drawn.observed, _SWEEPS, generator)
+        return drawn.sample_apart(num_samples, generator) if num_samples else drawn.states[:0]
 
     def sample_with_log_prob(
         self, num_samples: int, generator: torch.Generator | None = None, *, dag: Dag | None = None
@@ -255,10 +254,8 @@ class Sampler:
         generator: torch.Generator | None = None,
     ) -> list[Verdict]:
         """Judge answers of :meth:`posteriors`, with chains for all of them at once."""
-        if generator is None:
-            generator = torch.Generator().manual_seed(int(torch.randint(2**62, ())))
         with limited_threads(1):
-            return self._drawer.trust(answers, num_chains, generator)
+            return self._drawer.trust(answers, num_chains, generator or fresh_generator())
 
     def diagnose(self, seed: int = 0) -> dict[str, Any]:
         """Judge the sampler once, without evidence, and keep what was found.

@@ -37,7 +37,7 @@ from deltaai.inference.questions import (
 from deltaai.inference.sampler import Sampler
 from deltaai.inference.table_answer import IMPOSSIBLE, TableAnswer
 from deltaai.inference.trust import judge_halves, judge_weights
-from deltaai.inference.weighted import WeightedSamples, moved
+from deltaai.inference.weighted import WeightedSamples
 from deltaai.io.evidence_table import rows_from_table
 from deltaai.models import FactorGraph
 from deltaai.models.determinism import propagate_zeros
@@ -50,7 +50,6 @@ NUM_SAMPLES = 1000  # of a row
 # rows that they did not look at are doubted.
 _MOST_CHECKED, _CHECKED_TOGETHER = 1000, 40
 _SHARE_FAULTY = 0.1
-_SWEEPS = 5  # that move samples which are kept
 
 
 def query_table(
@@ -283,8 +282,7 @@ def _sampled(
         if len(waiting) == _CHECKED_TOGETHER:
             check()
         if found.samples is not None:
-            chosen = drawn.sample(found.samples.shape[1], generator)
-            found.samples[row] = moved(drawn.model, chosen, drawn.observed, _SWEEPS, generator)
+            found.samples[row] = drawn.sample_apart(found.samples.shape[1], generator)
     if waiting:
         check()
     if len(faulty) > _SHARE_FAULTY * num_checked:

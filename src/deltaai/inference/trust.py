@@ -27,12 +27,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from deltaai.errors import StateError
-from deltaai.sampling.importance import (
-    ImportanceEstimate,
-    estimate_from_log_weights,
-    log_means,
-    normalised_weights,
-)
+from deltaai.sampling.importance import ImportanceEstimate, log_means, normalised_weights
 
 Status = Literal["exact", "bounded", "estimated", "untrusted"]
 
@@ -102,13 +97,15 @@ def judge_halves(log_weights: Float64[Tensor, "sample"], group_size: int = 1) ->
     halves = [part for part in (log_weights[:middle], log_weights[middle:]) if len(part)]
     if len(halves) < 2 or any(bool((part == -torch.inf).all()) for part in halves):
         return ()  # too few to compare
-    first, second = (estimate_from_log_weights(log_means(part, group_size)) for part in halves)
-    apart = abs(first.log_partition - second.log_partition)
-    if not apart > FARTHEST_HALVES * math.hypot(first.stderr, second.stderr):
+    means = [log_means(part, group_size) for part in halves]
+    first, second = (float(part.logsumexp(0)) - math.log(len(part)) for part in means)
+    # Standard errors of the logs, from weights divided by their mean.
+    errors = [float((len(part) * part.softmax(0)).std()) / len(part) ** 0.5 for part in means]
+    if not abs(first - second) > FARTHEST_HALVES * math.hypot(*errors):
         return ()
     return (
-        f"two halves of the samples disagree about log Z ({first.log_partition:.4g} and "
-        f"{second.log_partition:.4g}): draw more samples, or train longer",
+        f"two halves of the samples disagree about log Z ({first:.4g} and {second:.4g}): draw "
+        "more samples, or train longer",
     )
 
 

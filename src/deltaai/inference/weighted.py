@@ -168,6 +168,11 @@ class WeightedSamples:
         chosen = torch.multinomial(weights, num_samples, replacement=True, generator=generator)
         return self.states[chosen]
 
+    def sample_apart(self, num_samples: int, generator: torch.Generator | None = None) -> States:
+        """Draw states in proportion to their weights and move them, so that copies differ."""
+        chosen = self.sample(num_samples, generator)
+        return moved(self.model, chosen, self.observed, _SWEEPS, generator)
+
     def refined(self, generator: torch.Generator | None = None) -> WeightedSamples:
         """Samples for marginals: moved if they have been resampled, for then some are copies."""
         return self if self.group_size == 1 else self.rejuvenated(_SWEEPS, generator)
@@ -211,8 +216,7 @@ def moved(
     free = [v for v in range(model.num_variables) if v not in observed]
     if not free or num_sweeps == 0:
         return states
-    if generator is None:
-        generator = torch.Generator().manual_seed(int(torch.randint(2**62, ())))
+    generator = generator or fresh_generator()
     names = {model.variables[v].name: state for v, state in observed.items()}
     kernel = GibbsKernel(model.condition(names))
     chains = kernel.init(len(states), generator, states=states[:, free])
@@ -221,6 +225,11 @@ def moved(
     found = states.clone()
     found[:, free] = chains.states
     return found
+
+
+def fresh_generator() -> torch.Generator:
+    """A generator seeded by torch's own, for those who gave none."""
+    return torch.Generator().manual_seed(int(torch.randint(2**62, ())))
 
 
 def _group_sums(
