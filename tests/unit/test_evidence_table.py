@@ -80,6 +80,12 @@ def test_bad_files_are_refused_with_their_name(tmp_path, text, message):
     assert "cases.csv" in str(caught.value)
 
 
+def test_a_blank_line_is_a_case_where_there_is_one_column(tmp_path):
+    (tmp_path / "cases.csv").write_text("rain\nyes\n\nno\n")
+    found = dai.read_evidence_table(tmp_path / "cases.csv", MODEL)
+    assert found[:, 2].tolist() == [1, -1, 0]
+
+
 def test_a_missing_file_and_a_header_alone(tmp_path):
     with pytest.raises(FormatError, match="no such file"):
         dai.read_evidence_table(tmp_path / "none.csv", MODEL)

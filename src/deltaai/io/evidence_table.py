@@ -82,6 +82,8 @@ def rows_from_csv(source: Source, model: FactorGraph) -> Rows:
                 )
             if line:
                 cells.append(line)
+            elif len(header) == 1:  # of one variable a blank line says that it is not known
+                cells.append([""])
     except csv.Error as error:
         raise FormatError(source.path, lines.line_num, f"not a CSV file: {error}") from None
     names = [name.strip() for name in header]
