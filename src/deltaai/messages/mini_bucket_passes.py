@@ -180,6 +180,14 @@ class MiniBucketPasses:
 
     # -- tables --------------------------------------------------------------------------------
 
+    def table(self, number: int) -> Float[Tensor, "entry"]:
+        """ψ_r: what a mini-bucket holds after a pass up; valid until the next call."""
+        return self._sum(number, self._operands(number))
+
+    def message(self, number: int) -> Float[Tensor, "entry"]:
+        """λ_r, over the mini-bucket's front."""
+        return self._messages[number].values
+
     def _operands(self, number: int) -> list[LogTable]:
         """Factors, messages and shift of a mini-bucket; the variable is first in every scope."""
         mini_bucket = self.plan.mini_buckets[number]

@@ -44,16 +44,12 @@ def annealed_chains(
     *,
     lowest_beta: float | int = 0.0,
     scan: str = "systematic",
-    observed: Int[Tensor, "chain var"] | None = None,
-    kernel: GibbsKernel | None = None,
     progress: Watch | None = None,
 ) -> Int[Tensor, "chain var"]:
     """Run Gibbs chains from random states: annealed first, then at the target. Return their ends.
 
     Parameters
     ----------
-    observed : states that the variables of a chain keep; -1 for those that move.
-    kernel : one for this model that there is already.
     num_anneal : steps over which beta rises evenly from ``lowest_beta`` to 1.
     num_steps : further steps at beta 1.
     progress : called after each step with the steps done and the steps in all.
@@ -72,14 +68,10 @@ def annealed_chains(
     if not 0 <= lowest_beta <= 1:
         raise ConfigError(f"lowest_beta must lie between 0 and 1, not {lowest_beta}")
     rising = np.linspace(lowest_beta, 1, num_anneal, endpoint=False).tolist()
-    kernel = GibbsKernel(model, scan) if kernel is None else kernel
-    start = kernel.init(num_chains, generator)
-    if observed is not None:
-        states = start.states.where(observed < 0, observed)
-        start = kernel.init(num_chains, generator, states, observed >= 0)
+    kernel = GibbsKernel(model, scan)
     state, _ = run_chains(
         kernel,
-        start,
+        kernel.init(num_chains, generator),
         num_anneal + num_steps,
         generator,
         betas=[*rising, *[1.0] * num_steps],
