@@ -70,6 +70,7 @@ def test_frames_in_frames_out():
         "status",
         "ess",
         "khat",
+        "visible_share",
         "doubts",
     ]
     assert found.loc["b", "rain=yes"] == pytest.approx(0.7079, abs=1e-4)
@@ -110,7 +111,7 @@ def test_progress_and_no_rows():
     seen = []
     found = dai.query_table(LATTICE, [], progress=seen.append)
     assert len(found) == 0
-    assert found.to_frame().shape == (0, 2 * 9 + 6)
+    assert found.to_frame().shape == (0, 2 * 9 + 7)
     dai.query_table(LATTICE, ROWS * 50, progress=seen.append)
     assert seen
     assert max(seen) <= 1

@@ -98,7 +98,7 @@ def _print(
     if is_sampled:
         rows += [("effective samples", f"{found.ess:.0f}"), ("k-hat", f"{found.khat:.2f}")]
     if answer.status != "exact":
-        rows.append(("method", answer.method))
+        rows += [("checked", show.checked(answer.visible_share)), ("method", answer.method)]
     rows.append(("time", f"{answer.seconds:.3f} s"))
     if best is not None:
         wanted = names or list(best.labels)

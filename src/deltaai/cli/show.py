@@ -21,6 +21,7 @@ from torch import Tensor
 
 from deltaai.errors import format_bytes, format_seconds, scientific
 from deltaai.inference import Answer, ModelReport, Plan
+from deltaai.inference.trust import BLIND
 from deltaai.io.atomic import replace_file
 from deltaai.models import FactorGraph
 
@@ -176,6 +177,19 @@ def doubts(some: Iterable[str]) -> None:
         out.print(f"[red]not to be trusted[/]: {escape(doubt)}", soft_wrap=True)
 
 
+def checked(visible_share: float | None) -> str:
+    """What a second opinion could see, in words.
+
+    >>> checked(0.012), checked(0.8), checked(None)
+    ('no missing part above 1.2 %', 'could not be checked', 'not checked')
+    """
+    if visible_share is None:
+        return "not checked"
+    if visible_share >= BLIND:
+        return "could not be checked"
+    return f"no missing part above {100 * visible_share:.2g} %"
+
+
 def as_json(value: object) -> None:
     """Print a result as one JSON document."""
     sys.stdout.write(json_text(value))
@@ -192,6 +206,7 @@ def answer_document(model: FactorGraph, answer: Answer) -> dict[str, Any]:
         "bracket": answer.bracket,
         "ess": answer.ess,
         "khat": answer.khat,
+        "visible_share": answer.visible_share,
         "doubts": answer.doubts,
         "method": answer.method,
         "seconds": answer.seconds,

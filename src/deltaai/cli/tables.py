@@ -73,6 +73,7 @@ def _document(answer: TableAnswer) -> dict[str, Any]:
             "stderr": answer.stderr[row],
             "ess": answer.ess[row],
             "khat": answer.khat[row],
+            "visible_share": answer.visible_share[row],
             "doubts": answer.doubts[row],
             "probabilities": dict(
                 zip(answer.columns, answer.probabilities[row].tolist(), strict=True)

@@ -105,6 +105,7 @@ def _summary(output: Path, sampler: Sampler, worst: dict[str, float]) -> None:
         ("effective samples", f"{found['ess_fraction']:.1%} of {found['num_samples']}"),
         ("Pareto k-hat", _number(found["khat"], ".2f")),
         ("status", str(found["status"])),
+        ("checked", show.checked(found["visible_share"])),
     ]
     if worst:
         listed = ", ".join(f"{name} {value:.2g}" for name, value in worst.items())

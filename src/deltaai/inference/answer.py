@@ -9,8 +9,8 @@ import numpy as np
 
 from deltaai.inference.estimate import Estimate, Marginals, Quality
 from deltaai.inference.plan import Plan
-from deltaai.inference.trust import Status, Verdict, is_narrow, judge_bracket, verdict
-from deltaai.inference.weighted import WeightedSamples
+from deltaai.inference.posterior import Drawn
+from deltaai.inference.trust import Status, is_narrow, judge_bracket
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +66,11 @@ class Answer:
         return self.partition.khat
 
     @property
+    def visible_share(self) -> float | None:
+        """A missing part with a larger share than this would have been noticed, if checked."""
+        return self.marginals.quality.visible_share
+
+    @property
     def method(self) -> str:
         """How it was found."""
         return self.partition.method
@@ -88,44 +93,41 @@ def exact_answer(
     return Answer(Marginals(marginals, quality), Estimate(log_partition, **vars(quality)))
 
 
-def sampled_answer(
-    samples: WeightedSamples,
-    judged: Verdict,
-    method: str,
-    seconds: float,
-    upper: float | None = None,
-    refined: WeightedSamples | None = None,
-) -> Answer:
-    """What weighted samples say, with the status that a judge gave them.
-
-    Parameters
-    ----------
-    samples : given the evidence.
-    judged : by their weights and by chains.
-    method : how q was found.
-    seconds : time it took.
-    upper : an upper bound on log Z.
-    refined : samples for the marginals, if they are others.
-    """
-    found = samples.estimate
-    bracket = None if upper is None else (samples.lower_bound, upper)
-    if bracket is not None:
-        beyond = judge_bracket(found.log_partition, found.stderr, bracket)
-        judged = verdict(judged.doubts, beyond)
-    quality = Quality(
+def sampled_quality(drawn: Drawn, seconds: float) -> Quality:
+    """What weighted samples are worth, by the status that a judge gave them."""
+    found, judged = drawn.samples.estimate, drawn.judged
+    return Quality(
         status=judged.status,
-        method=method,
+        method=drawn.samples.method,
         seconds=seconds,
         ess=found.ess,
         khat=found.khat,
         num_samples=found.num_samples,
-        degrees=samples.num_groups - 1,
+        degrees=drawn.samples.num_groups - 1,
         doubts=judged.doubts,
+        visible_share=judged.visible_share,
     )
+
+
+def sampled_answer(drawn: Drawn, seconds: float, upper: float | None = None) -> Answer:
+    """What weighted samples say, with the status that a judge gave them.
+
+    Parameters
+    ----------
+    drawn : samples given the evidence.
+    seconds : time it took.
+    upper : an upper bound on log Z.
+    """
+    samples, found = drawn.samples, drawn.samples.estimate
+    bracket = None if upper is None else (samples.lower_bound, upper)
+    if bracket is not None:
+        beyond = judge_bracket(found.log_partition, found.stderr, bracket)
+        drawn = replace(drawn, judged=drawn.judged.doubted(beyond))
+    quality = sampled_quality(drawn, seconds)
     partition = Estimate(found.log_partition, found.stderr, found.elbo, bracket, **vars(quality))
     if bracket is not None and is_narrow(bracket):
         # Then log Z needs no further trust; the marginals do.
         value = min(max(found.log_partition, bracket[0]), bracket[1])
         partition = replace(partition, value=value, status="bounded", doubts=())
-    refined = samples if refined is None else refined
+    refined = drawn.refined
     return Answer(Marginals(refined.marginals(), quality, refined.marginal_errors()), partition)

@@ -6,7 +6,9 @@ Estimate). Their ``status`` says in one word what they are worth:
 
 - ``"exact"``: computed by elimination, up to rounding;
 - ``"bounded"``: inside a narrow bracket that holds however good or bad the sampler is;
-- ``"estimated"``: with an error bar, and nothing speaks against it;
+- ``"estimated"``: with an error bar, and nothing speaks against it, though something could have
+  (``visible_share`` says how large a missing part would have been noticed);
+- ``"unchecked"``: nothing speaks against it, and nothing for it; it promises nothing;
 - ``"untrusted"``: something does, and ``doubts`` says what, with the remedy.
 """
 
@@ -30,13 +32,15 @@ class Quality:
 
     Parameters
     ----------
-    status : ``"exact"``, ``"bounded"``, ``"estimated"`` or ``"untrusted"``.
+    status : ``"exact"``, ``"bounded"``, ``"estimated"``, ``"unchecked"`` or ``"untrusted"``.
     method : how it was found.
     seconds : how long that took.
     ess : effective number of samples, ``khat`` the shape of the weights' tail, and ``num_samples``
         how many there are, if it was sampled.
     degrees : independent parts that a standard error rests on, less one.
     doubts : why it is not to be trusted, one sentence each, with the remedy.
+    visible_share : a missing part of the distribution with a larger share than this would have been
+        noticed in 95 % of cases, if it was checked.
     """
 
     status: Status = "exact"
@@ -47,6 +51,7 @@ class Quality:
     num_samples: int | None = None
     degrees: float | int = math.inf
     doubts: tuple[str, ...] = ()
+    visible_share: float | None = None
 
     @property
     def quality(self) -> Quality:

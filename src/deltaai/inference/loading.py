@@ -67,7 +67,9 @@ def _assembled(tensors: dict[str, Tensor], metadata: dict[str, Any]) -> Sampler:
     proposal.conditionals.load_state_dict(weights)
     config = TrainingConfig.from_dict(metadata["config"])
     diagnostics = metadata["diagnostics"]
-    if not isinstance(diagnostics, dict) or diagnostics.keys() != set(DIAGNOSTICS):
+    if not isinstance(diagnostics, dict) or diagnostics.keys() | {
+        "visible_share"  # which files of before do not have
+    } != set(DIAGNOSTICS):
         raise ModelError("its diagnostics are not what a sampler keeps")
     rest = (family, hidden, evidence, smoothing, history, diagnostics)
     return Sampler(model, proposal, orders, config, *rest)

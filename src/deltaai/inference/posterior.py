@@ -7,8 +7,9 @@ particles in an order that has the evidence first, as far as its orders and the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -19,20 +20,46 @@ from deltaai.conditionals import Proposal, known_under
 from deltaai.conditionals.evidence import known_given
 from deltaai.graphs import Dag, maximum_cardinality_order
 from deltaai.inference.defaults import columns_at_once
-from deltaai.inference.trust import Verdict, judge_coverage, judge_halves, judge_weights, verdict
+from deltaai.inference.second_opinion import second_opinion
+from deltaai.inference.trust import (
+    BLIND,
+    UNJUDGED,
+    Verdict,
+    judge_coverage,
+    judge_marginals,
+    judge_partition,
+    judge_samples,
+    samples_needed,
+    smallest_seen,
+    verdict,
+)
 from deltaai.inference.weighted import WeightedSamples
 from deltaai.models import FactorGraph
 from deltaai.sampling.conditioned import GivenSchedule, sample_given, sample_sequentially
-from deltaai.sampling.gibbs import GibbsKernel
 from deltaai.sampling.orders import Orders
-from deltaai.sampling.tempering import annealed_chains
 
 # Particles that are resampled together are not independent, and the evenness of their last weights
 # says little about the error. So those of a row form so many groups that never mix, and the spread
 # between groups is the error.
 _GROUPS = 25
+_MOST_TIMES = 4  # as many samples as were asked for, where that helps
 _MOST_ORDERS = 64  # kept for later questions; many orders have one for every set of evidence
-_CHAIN_STEPS = 200, 50  # sweeps while annealing, and after
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Samples of a posterior, and what they are worth.
+
+    Parameters
+    ----------
+    samples : weighted; log Z is theirs.
+    refined : the ones that marginals are taken from.
+    judged : their status.
+    """
+
+    samples: WeightedSamples
+    refined: WeightedSamples
+    judged: Verdict = UNJUDGED
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +87,16 @@ class EvidenceDrawer:
         rows: Sequence[dict[int, int]],
         num_samples: int,
         generator: torch.Generator | None,
+        group_size: int | None = None,
     ) -> Iterator[WeightedSamples]:
-        """Weighted samples for each row, in order; rows in the same order of variables together."""
+        """Weighted samples for each row, in order; rows in the same order of variables together.
+
+        Parameters
+        ----------
+        rows : evidence.
+        num_samples : how many for each.
+        group_size : of particles that are resampled together (default: of some, given evidence).
+        """
         at_once = max(self._columns_at_once // max(num_samples, 1), 1)
         start = 0
         while start < len(rows):
@@ -69,7 +104,9 @@ class EvidenceDrawer:
             stop = start + 1
             while stop < min(start + at_once, len(rows)) and self._dag(rows[stop]) is dag:
                 stop += 1
-            yield from self._draw_together(rows[start:stop], dag, num_samples, generator)
+            some = rows[start:stop]
+            size = self._group_size(some, num_samples) if group_size is None else group_size
+            yield from self._draw_together(some, dag, num_samples, size, generator)
             start = stop
 
     @cached_property
@@ -95,17 +132,22 @@ class EvidenceDrawer:
             del self._schedules[next(iter(self._schedules))]
         return found[0]
 
+    def _group_size(self, rows: Sequence[dict[int, int]], num_samples: int) -> int:
+        """Particles to resample together: one alone where q looks ahead, or has nothing to see."""
+        if self.proposal.layout.has_context or not any(rows):
+            return 1
+        return -(-min(num_samples, self._columns_at_once) // _GROUPS)
+
     def _draw_together(
         self,
         rows: Sequence[dict[int, int]],
         dag: Dag,
         num_samples: int,
+        group_size: int,
         generator: torch.Generator | None,
     ) -> Iterator[WeightedSamples]:
         """Draw for rows that share an order; samples in pieces if a row has very many."""
-        group_size, at_once = 1, self._columns_at_once
-        if not self.proposal.layout.has_context and any(rows):
-            group_size = -(-min(num_samples, at_once) // _GROUPS)
+        at_once = self._columns_at_once
         pieces: list[list[tuple[Tensor, Tensor]]] = [[] for _ in rows]
         for start in range(0, num_samples, at_once):
             # Whole groups, so perhaps a few samples more than asked for.
@@ -118,70 +160,102 @@ class EvidenceDrawer:
                 piece.append(found)
         for row, piece in zip(rows, pieces, strict=True):
             states, log_weights = (torch.cat(parts) for parts in zip(*piece, strict=True))
-            yield WeightedSamples(self.model, states, log_weights, row, group_size)
+            method = "weighted samples" if group_size == 1 else "sequential Monte Carlo"
+            yield WeightedSamples(self.model, states, log_weights, row, group_size, method)
 
     def trust(
-        self, answers: Sequence[WeightedSamples], num_chains: int, generator: torch.Generator
-    ) -> list[Verdict]:
-        """Judge answers by their weights, and by chains that know nothing of q."""
-        rows = [answer.observed for answer in answers]
-        states, _ = self._columns(rows, num_chains, unknown=-1)
-        ends = annealed_chains(
-            self.model,
-            states.shape[1],
-            *_CHAIN_STEPS,
-            generator,
-            observed=states.T.contiguous(),
-            kernel=self._kernel,
-        )
-        excesses = torch.split(self._excess(ends, rows, num_chains), num_chains)
-        found = []
-        for answer, chains in zip(answers, excesses, strict=True):
-            doubts = judge_weights(answer.estimate)
-            doubts += judge_halves(answer.log_weights, answer.group_size)
-            is_possible = chains > -torch.inf
-            if bool(is_possible.any()):  # chains that found nothing possible say nothing
-                samples = answer.log_weights
-                if answer.group_size > 1:  # they have been resampled since
-                    samples = self._excess(answer.states, [answer.observed], len(answer.states))
-                doubts += judge_coverage(answer.log_weights, samples, chains[is_possible])
-            found.append(verdict(doubts))
-        return found
-
-    def _excess(
-        self, states: Int[Tensor, "sample var"], rows: Sequence[dict[int, int]], each: int
-    ) -> Float64[Tensor, "sample"]:
-        """u(x) = log p~(x) - log q(x), with q given the evidence if it was trained for that.
+        self, drawn: Drawn, num_samples: int, generator: torch.Generator
+    ) -> tuple[Verdict, WeightedSamples | None]:
+        """Judge samples of q by their weights, and by a second opinion that knows nothing of q.
 
         Parameters
         ----------
-        states : as many for each row, side by side.
+        num_samples : samples of the second opinion; none if there is to be none.
+
+        Returns
+        -------
+        The verdict, and the opinion if there is one.
         """
+        doubts = judge_samples(drawn.samples, drawn.refined)
+        if num_samples == 0:
+            return verdict(doubts), None
+        row = drawn.samples.observed
+        opinion = second_opinion(self.model, row, generator, num_samples=num_samples)
+        if opinion is not None:
+            doubts += judge_partition(drawn.samples, opinion)
+            doubts += judge_marginals(drawn.refined, opinion)
+            doubts += self._judge_coverage(drawn.samples, opinion)
+        return verdict(doubts, visible_share=smallest_seen(opinion)), opinion
+
+    def judged(
+        self, samples: WeightedSamples, num_samples: int, generator: torch.Generator
+    ) -> Drawn:
+        """Samples with a verdict; others in their place if theirs is bad and evidence is given.
+
+        Where a few times as many would be enough, more are drawn. Without evidence it is q itself
+        that is judged. Given evidence that q was not made for, its samples may be poor while
+        messages, which are computed for that very evidence, are not; and what these cannot have
+        missed is certain, by their ceiling.
+
+        Parameters
+        ----------
+        num_samples : samples of a second opinion; none if there is to be none.
+
+        Raises
+        ------
+        WeightError
+            If no sample is possible.
+        """
+        if not samples.is_possible and num_samples and samples.observed:
+            row = samples.observed
+            opinion = second_opinion(self.model, row, generator, num_samples=num_samples)
+            instead = _instead(opinion, generator)
+            if instead is not None:
+                return instead
+        drawn = self._enough(samples, generator)
+        judged, opinion = self.trust(drawn, num_samples, generator)
+        instead = _instead(opinion, generator) if samples.observed and judged.doubts else None
+        return replace(drawn, judged=judged) if instead is None else instead
+
+    def _enough(self, samples: WeightedSamples, generator: torch.Generator) -> Drawn:
+        """The samples, with more of them if a few times as many are known to be enough."""
+        drawn, count = Drawn(samples, samples.refined(generator)), len(samples.states)
+        times = samples_needed(drawn.samples, drawn.refined) / count
+        if not 1 < times <= _MOST_TIMES:
+            return drawn
+        for _ in range(math.ceil(times) - 1):
+            more = self.draw([samples.observed], count, generator, samples.group_size)
+            samples = samples.joined(*more)
+        return Drawn(samples, samples.refined(generator))
+
+    def _judge_coverage(self, answer: WeightedSamples, opinion: WeightedSamples) -> tuple[str, ...]:
+        samples = answer.log_weights
+        if answer.group_size > 1:  # they have been resampled since
+            samples = self._excess(answer.states, answer.observed)
+        excess = self._excess(opinion.states, answer.observed)
+        return judge_coverage(answer.log_weights, samples, opinion, excess)
+
+    def _excess(
+        self, states: Int[Tensor, "sample var"], row: dict[int, int]
+    ) -> Float64[Tensor, "sample"]:
+        """u(x) = log p~(x) - log q(x), with q given the evidence if it was trained for that."""
         layout = self.proposal.layout
         found = []
-        at_once = max(self._columns_at_once // each, 1)
-        for start in range(0, len(rows), at_once):
-            some = rows[start : start + at_once]
-            part = states[start * each : (start + len(some)) * each]
+        for part in torch.split(states, self._columns_at_once):
             columns, known = part.T.contiguous(), None
-            _, observed = self._columns(some, each)
+            _, observed = self._columns([row], len(part))
             if layout.has_context:
                 known = known_given(layout, observed, self.proposal.model.dtype)
             elif self.orders.kind == "many":
-                by_row = [known_under(layout, [self._dag(row)]).expand(-1, each) for row in some]
-                known = torch.cat(by_row, 1)
+                known = known_under(layout, [self._dag(row)]).expand(-1, len(part))
             is_free = ~observed if layout.has_context else torch.ones_like(observed)
             with torch.no_grad():
                 log_q = self.proposal.log_conditionals(columns, known) * is_free
                 found.append(self.model.log_score(part).double() - log_q.sum(0).double())
         return torch.cat(found)
 
-    @cached_property
-    def _kernel(self) -> GibbsKernel:
-        return GibbsKernel(self.model)
-
     def _columns(
-        self, rows: Sequence[dict[int, int]], count: int, unknown: int = 0
+        self, rows: Sequence[dict[int, int]], count: int
     ) -> tuple[Int[Tensor, "var batch"], Bool[Tensor, "var batch"]]:
         """Evidence of each row as columns, so many of each, side by side."""
         columns = torch.full((self.model.num_variables, len(rows)), -1)
@@ -189,7 +263,7 @@ class EvidenceDrawer:
             if row:
                 columns[list(row), number] = torch.tensor(list(row.values()))
         columns = columns.repeat_interleave(count, dim=1)
-        return columns.clamp(min=unknown), columns >= 0
+        return columns.clamp(min=0), columns >= 0
 
     def _weighted(
         self,
@@ -217,3 +291,13 @@ class EvidenceDrawer:
         with torch.no_grad():
             log_weights = log_weights + self.model.log_score(states.T) - log_q.double()
         return states.T.contiguous(), log_weights
+
+
+def _instead(opinion: WeightedSamples | None, generator: torch.Generator) -> Drawn | None:
+    """A second opinion as the answer, if it is good enough and certain to see enough."""
+    if opinion is None or opinion.certain_share >= BLIND:
+        return None
+    refined = opinion.refined(generator)
+    if judge_samples(opinion, refined):
+        return None
+    return Drawn(opinion, refined, verdict(visible_share=opinion.certain_share))

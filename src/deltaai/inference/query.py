@@ -3,8 +3,8 @@
 An exact answer comes from bucket elimination. A sampled one comes from a q that is trained for the
 question: evidence and zeros are propagated first, which often makes the model smaller; zeros that
 stay are floored for training; weights take the true factors; log Z gets an upper bound; and the
-answer is judged by its weights, by independent chains and by that bound before it is called more
-than ``"untrusted"``. Many rows of evidence at once are in :mod:`deltaai.inference.table_query`.
+answer is judged by its weights, by a second opinion and by that bound before it is called more than
+``"untrusted"``. Many rows of evidence at once are in :mod:`deltaai.inference.table_query`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from deltaai.inference.questions import (
     suitable_smoothing,
 )
 from deltaai.inference.sampler import Sampler
+from deltaai.inference.second_opinion import NUM_SAMPLES as CHECK_SAMPLES
 from deltaai.inference.table_query import query_table
 from deltaai.io.evidence_table import is_frame
 from deltaai.messages import loopy_belief_propagation, mini_bucket_bound
@@ -62,6 +63,7 @@ def query(
     *,
     method: str = "auto",
     num_samples: int | None = None,
+    check_samples: int | None = None,
     memory_limit: int | None = None,
     time_limit: float | int | None = None,
     seed: int = 0,
@@ -81,6 +83,8 @@ def query(
         exact answer fit; ``"exact"``; ``"sampler"`` trains a sampler for the
         question; ``"bp"`` is loopy belief propagation, a first estimate without an error bar.
     num_samples : samples to draw, if it is sampled (10,000, or 1,000 for each row of a table).
+    check_samples : samples of the second opinion that a sampled answer is held against (4,000, or
+        as many as a row has); more see smaller missing parts, and with none there is no check.
     memory_limit : bytes that may be used (default: half of what is free).
     time_limit : seconds that may be used.
     seed : of a sampler's randomness.
@@ -108,6 +112,7 @@ def query(
             of,
             method=method,
             num_samples=num_samples,
+            check_samples=check_samples,
             memory_limit=memory_limit,
             time_limit=time_limit,
             seed=seed,
@@ -117,6 +122,7 @@ def query(
         return table.to_frame(evidence.index) if is_frame(evidence) else table
     check_method(method, METHODS)
     num_samples = NUM_SAMPLES if num_samples is None else num_samples
+    counts = num_samples, CHECK_SAMPLES if check_samples is None else check_samples
     model = source.model if isinstance(source, Sampler) else source
     asked = asked_names(model, of)
     planned = None
@@ -124,7 +130,7 @@ def query(
         if method not in {"auto", "sampler"}:
             raise ConfigError(f"method is {method!r}, but a sampler was given: give its model")
         generator = torch.Generator().manual_seed(seed)
-        answer = source.answer(evidence, num_samples, generator)
+        answer = source.answer(evidence, num_samples, generator, check_samples=counts[1])
     elif method == "bp":
         answer = _first_estimate(model, evidence, progress)
     else:
@@ -136,7 +142,7 @@ def query(
             answer = _exact(model, evidence, planned, progress)
         else:
             reduction = propagate_zeros(model, evidence)
-            answer = _reduced(reduction, planned, method, num_samples, seed, progress, watch)
+            answer = _reduced(reduction, planned, method, counts, seed, progress, watch)
     return answer.finished(asked, planned, time.perf_counter() - start)
 
 
@@ -169,7 +175,7 @@ def _first_estimate(
     doubts: tuple[str, ...] = (),
     upper: float | None = None,
 ) -> Answer:
-    """What loopy belief propagation says: never more than an estimate, and without error bar."""
+    """What loopy belief propagation says: a number without an error bar, which nothing checks."""
     start = time.perf_counter()
     found = loopy_belief_propagation(model, evidence, progress=progress)
     if not found.is_converged:
@@ -178,7 +184,7 @@ def _first_estimate(
             f"{found.residual:.2g}): use another method",
         )
     quality = Quality(
-        status="untrusted" if doubts else "estimated",
+        status="untrusted" if doubts else "unchecked",
         method="loopy belief propagation",
         seconds=time.perf_counter() - start,
         doubts=doubts,
@@ -194,7 +200,7 @@ def _reduced(
     reduction: Reduction,
     planned: Plan,
     method: str,
-    num_samples: int,
+    counts: tuple[int, int],
     seed: int,
     progress: Progress | None,
     watch: Callable[[TrainingProgress], None] | None,
@@ -227,7 +233,10 @@ def _reduced(
     upper = upper_bound(model, planned, progress)
     generator = torch.Generator().manual_seed(seed)
     try:
-        answer = sampler.answer({}, num_samples, generator, upper=upper)
+        num_samples, check_samples = counts
+        answer = sampler.answer(
+            {}, num_samples, generator, upper=upper, check_samples=check_samples
+        )
     except WeightError:  # no sample is possible, so there is nothing to weigh
         answer = _first_estimate(model, None, progress, (_NO_SAMPLE,), upper)
     return _expanded(answer, reduction, start)

@@ -17,11 +17,13 @@ from torch import Tensor
 from deltaai.conditionals import Proposal, known_under
 from deltaai.errors import EvidenceError, StateError
 from deltaai.graphs import Dag, random_dag
-from deltaai.inference.answer import Answer, sampled_answer
+from deltaai.inference.answer import Answer, sampled_answer, sampled_quality
 from deltaai.inference.defaults import columns_at_once
 from deltaai.inference.estimate import Estimate, Marginals
-from deltaai.inference.posterior import EvidenceDrawer
+from deltaai.inference.posterior import Drawn, EvidenceDrawer
 from deltaai.inference.proposals import EvidenceKind
+from deltaai.inference.samples import Samples
+from deltaai.inference.second_opinion import NUM_SAMPLES as CHECK_SAMPLES
 from deltaai.inference.trust import Verdict
 from deltaai.inference.weighted import WeightedSamples, fresh_generator
 from deltaai.models import Evidence, FactorGraph, States
@@ -43,12 +45,14 @@ DIAGNOSTICS = (
     "ess",
     "ess_fraction",
     "khat",
+    "visible_share",
     "num_samples",
     "status",
     "doubts",
 )
 _CHAIN_STEPS = 50, 10  # of the chain that a sampler for given values is judged at
-_DRAWN_PER_SAMPLE = 4  # states drawn for one that is kept
+# States drawn for one that is kept, and in any case: of a few, samples would be biased.
+_DRAWN_PER_SAMPLE, _FEWEST_DRAWN = 4, 4000
 
 
 @dataclass(eq=False)
@@ -104,13 +108,20 @@ class Sampler:
     ) -> States:
         """Draw independent states from q; with evidence, states that agree with it.
 
-        Given evidence, four times as many states are drawn and weighted, those to return are taken
-        in proportion to their weights, and Gibbs sweeps move them apart.
+        Given evidence, some thousand states are drawn and weighted however few are asked for, and
+        four times as many if many are; those to return are taken in proportion to their weights,
+        and Gibbs sweeps move them apart. They are then :class:`Samples`, which say what they are
+        worth (``status``, ``doubts``). Without evidence they are q's own: ``diagnose`` judges it.
         """
+        if num_samples < 0:
+            raise StateError(f"the number of samples cannot be {num_samples}")
         if not evidence:
             return self.sample_with_log_prob(num_samples, generator, dag=dag)[0]
-        drawn = self.posterior(evidence, _DRAWN_PER_SAMPLE * max(num_samples, 1), generator)
-        return drawn.sample_apart(num_samples, generator) if num_samples else drawn.states[:0]
+        start = time.perf_counter()
+        wanted = max(_DRAWN_PER_SAMPLE * num_samples, _FEWEST_DRAWN)
+        drawn = self.judged(self.posterior(evidence, wanted, generator), generator)
+        chosen = drawn.samples.sample_apart(num_samples, generator)
+        return Samples.of(chosen, sampled_quality(drawn, time.perf_counter() - start))
 
     def sample_with_log_prob(
         self, num_samples: int, generator: torch.Generator | None = None, *, dag: Dag | None = None
@@ -176,21 +187,21 @@ class Sampler:
         generator: torch.Generator | None = None,
         *,
         upper: float | None = None,
+        check_samples: int = CHECK_SAMPLES,
     ) -> Answer:
-        """Log Z and all marginals from one set of weighted samples, judged (:meth:`trust`).
+        """Log Z and all marginals from one set of weighted samples, judged (:meth:`judged`).
 
         Parameters
         ----------
         evidence : what was observed: names to labels or state indices.
         num_samples : how many samples.
         upper : an upper bound on log Z, if one is known.
+        check_samples : samples of the second opinion; more see smaller missing parts.
         """
         start = time.perf_counter()
         samples = self.posterior(evidence, num_samples, generator)
-        judged = self.trust(samples, generator=generator)
-        method = "weighted samples" if samples.group_size == 1 else "sequential Monte Carlo"
-        refined = samples.refined(generator)
-        return sampled_answer(samples, judged, method, time.perf_counter() - start, upper, refined)
+        drawn = self.judged(samples, generator, check_samples=check_samples)
+        return sampled_answer(drawn, time.perf_counter() - start, upper)
 
     def posterior(
         self,
@@ -234,28 +245,38 @@ class Sampler:
     def trust(
         self,
         answer: WeightedSamples,
-        num_chains: int = 200,
         generator: torch.Generator | None = None,
+        *,
+        check_samples: int = CHECK_SAMPLES,
     ) -> Verdict:
-        """Judge an answer of :meth:`posterior`: by its weights, and by independent Markov chains.
+        """Judge samples of :meth:`posterior`: by their weights, and by a second opinion.
 
         Parameters
         ----------
         answer : weighted samples.
-        num_chains : annealed Gibbs chains that look for states which q misses.
+        check_samples : samples of the second opinion; more see smaller missing parts, and with
+            none there is no check.
         """
-        (found,) = self.trust_all([answer], num_chains, generator)
-        return found
-
-    def trust_all(
-        self,
-        answers: Sequence[WeightedSamples],
-        num_chains: int = 100,
-        generator: torch.Generator | None = None,
-    ) -> list[Verdict]:
-        """Judge answers of :meth:`posteriors`, with chains for all of them at once."""
+        generator = generator or fresh_generator()
         with limited_threads(1):
-            return self._drawer.trust(answers, num_chains, generator or fresh_generator())
+            drawn = Drawn(answer, answer.refined(generator))
+            return self._drawer.trust(drawn, check_samples, generator)[0]
+
+    def judged(
+        self,
+        answer: WeightedSamples,
+        generator: torch.Generator | None = None,
+        *,
+        check_samples: int = CHECK_SAMPLES,
+    ) -> Drawn:
+        """Samples of :meth:`posterior` with a verdict, or better ones in their place.
+
+        Given evidence, samples that are doubted give way to those of messages that are computed for
+        this evidence, if nothing speaks against these.
+        """
+        generator = generator or fresh_generator()
+        with limited_threads(1):
+            return self._drawer.judged(answer, check_samples, generator)
 
     def diagnose(self, seed: int = 0) -> dict[str, Any]:
         """Judge the sampler once, without evidence, and keep what was found.

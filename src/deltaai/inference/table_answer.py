@@ -16,6 +16,7 @@ from deltaai.errors import DeltaAIError
 from deltaai.models import FactorGraph
 
 IMPOSSIBLE = "impossible"
+_REST = ("log_partition", "stderr", "status", "ess", "khat", "visible_share", "doubts")
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,8 @@ class TableAnswer:
     errors : their standard errors, (row, pair).
     log_partition, stderr, ess, khat : one of each a row; the last two are not numbers where nothing
         was sampled.
+    visible_share : a missing part of the distribution with a larger share than this would have been
+        noticed; not a number where nothing was checked.
     status : of each row: as :class:`~deltaai.inference.estimate.Estimate` has it, or
         ``"impossible"`` if no state agrees with the evidence.
     doubts : why a row is not to be trusted, or an empty text.
@@ -46,6 +49,7 @@ class TableAnswer:
     stderr: np.ndarray
     ess: np.ndarray
     khat: np.ndarray
+    visible_share: np.ndarray
     status: tuple[str, ...]
     doubts: tuple[str, ...]
     method: str
@@ -72,11 +76,11 @@ class TableAnswer:
 
     def header(self) -> list[str]:
         """Names of the columns of :meth:`cells`."""
-        return [*self.columns, "log_partition", "stderr", "status", "ess", "khat", "doubts"]
+        return [*self.columns, *_REST]
 
     def cells(self) -> Iterator[list[Any]]:
-        """One list a row: probabilities, then log Z, its error, status, ESS, k-hat and doubts."""
-        rest = (self.log_partition, self.stderr, self.status, self.ess, self.khat, self.doubts)
+        """One list a row: probabilities, log Z and its error, and what they are worth."""
+        rest = [getattr(self, name) for name in _REST]
         for number, row in enumerate(self.probabilities.tolist()):
             yield [*row, *(column[number] for column in rest)]
 

@@ -3,9 +3,9 @@
 Where the tables fit, rows are answered exactly, many at a time
 (:class:`~deltaai.exact.RowInference`). Otherwise one sampler is trained for all rows: given the
 values of a fixed set if every row observes the same variables, for any evidence if not. A row is
-judged by its weights and by independent Markov chains. In very long tables chains look at some
-rows, spread over the table, and if they find fault with a good part of these the others are not
-trusted either.
+judged by its weights and by a second opinion (:mod:`deltaai.inference.trust`). In very long tables
+some rows, spread over the table, have a second opinion; the others are called ``"unchecked"``, and
+if fault is found with a good part of those that were checked they are not trusted either.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from deltaai.errors import (
 from deltaai.exact import RowInference, default_memory_limit
 from deltaai.exact.inference import ExactInference, Progress
 from deltaai.inference.fit import fit
+from deltaai.inference.posterior import Drawn
 from deltaai.inference.questions import (
     asked_names,
     check_method,
@@ -36,8 +37,6 @@ from deltaai.inference.questions import (
 )
 from deltaai.inference.sampler import Sampler
 from deltaai.inference.table_answer import IMPOSSIBLE, TableAnswer
-from deltaai.inference.trust import judge_halves, judge_weights
-from deltaai.inference.weighted import WeightedSamples
 from deltaai.io.evidence_table import rows_from_table
 from deltaai.models import FactorGraph
 from deltaai.models.determinism import propagate_zeros
@@ -46,9 +45,8 @@ from deltaai.training.loop import Progress as TrainingProgress
 
 METHODS = ("auto", "exact", "sampler")
 NUM_SAMPLES = 1000  # of a row
-# Rows that chains look at, at most and together; and the share of them that may be faulty before
-# rows that they did not look at are doubted.
-_MOST_CHECKED, _CHECKED_TOGETHER = 1000, 40
+CHECKED_ROWS = 1000  # rows that get a second opinion, at most
+# Share of the checked rows that may be faulty before those that were not checked are doubted.
 _SHARE_FAULTY = 0.1
 
 
@@ -60,6 +58,8 @@ def query_table(
     method: str = "auto",
     num_samples: int | None = None,
     samples: int = 0,
+    check_rows: int = CHECKED_ROWS,
+    check_samples: int | None = None,
     memory_limit: int | None = None,
     time_limit: float | int | None = None,
     seed: int = 0,
@@ -78,6 +78,9 @@ def query_table(
     method : ``"auto"`` is exact where the tables fit, ``"exact"``, or ``"sampler"``.
     num_samples : samples to draw for a row, where rows are sampled (1,000).
     samples : states to return for each row.
+    check_rows : rows that get a second opinion at most, spread over the table, where rows are
+        sampled; the others are ``"unchecked"``.
+    check_samples : samples of a second opinion (as many as a row has).
     memory_limit : bytes that may be used (default: half of what is free).
     time_limit : seconds that training a sampler may take.
     seed : of all randomness.
@@ -103,10 +106,11 @@ def query_table(
     limit = default_memory_limit() if memory_limit is None else memory_limit
     generator = torch.Generator().manual_seed(seed)
     found = _Found(model, rows, asked, samples)
+    checks = check_rows, num_samples if check_samples is None else check_samples
     if isinstance(source, Sampler):
         if method == "exact":
             raise ConfigError("method is 'exact', but a sampler was given: give its model")
-        _sampled(found, source, num_samples, generator, progress)
+        _sampled(found, source, num_samples, checks, generator, progress)
         return found.answer("sampler", start)
     if method != "sampler":
         try:
@@ -120,7 +124,7 @@ def query_table(
     if time_limit is not None:
         settings = {"time_limit": time_limit, **settings}
     sampler = _trained(model, rows, limit, seed, watch, settings)
-    _sampled(found, sampler, num_samples, generator, progress)
+    _sampled(found, sampler, num_samples, checks, generator, progress)
     return found.answer("sampler", start)
 
 
@@ -151,7 +155,7 @@ class _Found:
         shape = (len(rows), len(self.pairs))
         self.probabilities, self.errors = np.full(shape, np.nan), np.zeros(shape)
         self.log_partition = np.full(len(rows), np.nan)
-        self.stderr, self.ess, self.khat = np.full((3, len(rows)), np.nan)
+        self.stderr, self.ess, self.khat, self.visible = np.full((4, len(rows)), np.nan)
         self.status = ["untrusted"] * len(rows)
         self.doubts: list[tuple[str, ...]] = [()] * len(rows)
         kept = (len(rows), samples, model.num_variables)
@@ -167,6 +171,27 @@ class _Found:
         self.status[row], self.log_partition[row] = IMPOSSIBLE, -np.inf
         self.stderr[row] = 0.0
         self.doubts[row] = ("the evidence has probability zero under the model",)
+
+    def set_unsampled(self, row: int) -> None:
+        """No sample of a row is possible; perhaps nothing is."""
+        try:
+            propagate_zeros(self.model, self.evidence(row))
+        except ImpossibleEvidenceError:
+            self.set_impossible(row)
+        else:
+            self.doubt(row, ("no sample agrees with the evidence: draw more, or train longer",))
+
+    def set(self, row: int, drawn: Drawn) -> None:
+        """Take down what a row's samples say, and what they are worth."""
+        mean, error = drawn.refined.moments
+        self.probabilities[row] = mean[self.pairs].numpy()
+        self.errors[row] = error[self.pairs].numpy()
+        estimate, judged = drawn.samples.estimate, drawn.judged
+        self.log_partition[row], self.stderr[row] = estimate.log_partition, estimate.stderr
+        self.ess[row], self.khat[row] = estimate.ess, estimate.khat
+        self.status[row], self.doubts[row] = judged.status, judged.doubts
+        if judged.visible_share is not None:
+            self.visible[row] = judged.visible_share
 
     def doubt(self, row: int, doubts: tuple[str, ...]) -> None:
         """Reasons not to trust a row."""
@@ -185,6 +210,7 @@ class _Found:
             stderr=self.stderr,
             ess=self.ess,
             khat=self.khat,
+            visible_share=self.visible,
             status=tuple(self.status),
             doubts=tuple("; ".join(some) for some in self.doubts),
             method=method,
@@ -253,62 +279,30 @@ def _sampled(
     found: _Found,
     sampler: Sampler,
     num_samples: int,
+    checks: tuple[int, int],
     generator: torch.Generator,
     progress: Progress | None,
 ) -> None:
+    """Answer rows by samples; so many of them get a second opinion of so many samples."""
     rows = [found.evidence(row) for row in range(len(found.rows))]
-    checked = set(np.linspace(0, max(len(rows) - 1, 0), _MOST_CHECKED).astype(int).tolist())
-    waiting: list[tuple[int, WeightedSamples]] = []
+    check_rows, check_samples = checks
+    checked = set(np.linspace(0, max(len(rows) - 1, 0), check_rows).astype(int).tolist())
     faulty: list[str] = []
-    num_checked = 0
-
-    def check() -> None:
-        nonlocal num_checked
-        verdicts = sampler.trust_all([drawn for _, drawn in waiting], generator=generator)
-        for (row, _), judged in zip(waiting, verdicts, strict=True):
-            by_weights = found.doubts[row]
-            found.doubt(row, judged.doubts)
-            faulty.extend(found.doubts[row][len(by_weights) :][:1])
-        num_checked += len(waiting)
-        waiting.clear()
-
     for row, drawn in enumerate(sampler.posteriors(rows, num_samples, generator)):
         if progress is not None:
             progress(row / len(rows))
-        if not _summarise(found, row, drawn, generator):
+        is_checked = check_samples if row in checked else 0
+        try:
+            judged = sampler.judged(drawn, generator, check_samples=is_checked)
+        except WeightError:
+            found.set_unsampled(row)
             continue
-        if row in checked:
-            waiting.append((row, drawn))
-        if len(waiting) == _CHECKED_TOGETHER:
-            check()
+        found.set(row, judged)
+        faulty += found.doubts[row][:1] if row in checked else ()
         if found.samples is not None:
-            found.samples[row] = drawn.sample_apart(found.samples.shape[1], generator)
-    if waiting:
-        check()
-    if len(faulty) > _SHARE_FAULTY * num_checked:
-        doubt = f"{len(faulty)} of {num_checked} rows that were checked failed: {faulty[0]}"
+            kept = judged.samples.sample_apart(found.samples.shape[1], generator)
+            found.samples[row] = kept
+    if len(faulty) > _SHARE_FAULTY * len(checked):
+        doubt = f"{len(faulty)} of {len(checked)} rows that were checked failed: {faulty[0]}"
         for row in set(range(len(rows))) - checked:
             found.doubt(row, (doubt,))
-
-
-def _summarise(found: _Found, row: int, drawn: WeightedSamples, generator: torch.Generator) -> bool:
-    """Take down what a row's samples say; false if they say nothing."""
-    try:
-        estimate = drawn.estimate
-    except WeightError:  # no sample is possible; perhaps nothing is
-        try:
-            propagate_zeros(found.model, found.evidence(row))
-        except ImpossibleEvidenceError:
-            found.set_impossible(row)
-        else:
-            found.doubt(row, ("no sample agrees with the evidence: draw more, or train longer",))
-        return False
-    mean, error = drawn.refined(generator).moments
-    found.probabilities[row] = mean[found.pairs].numpy()
-    found.errors[row] = error[found.pairs].numpy()
-    found.log_partition[row], found.stderr[row] = estimate.log_partition, estimate.stderr
-    found.ess[row], found.khat[row] = estimate.ess, estimate.khat
-    found.status[row] = "estimated"
-    found.doubt(row, judge_weights(estimate))
-    found.doubt(row, judge_halves(drawn.log_weights, drawn.group_size))
-    return True

@@ -1,43 +1,56 @@
 """How far an estimate can be trusted: reasons to doubt it, and the status that follows.
 
-Importance weights tell of their own unevenness, and two doubts follow from that: too few effective
-samples, and a heavy tail (Pareto k-hat above 0.7). They cannot tell of states that q never draws: a
-q that lost a mode has perfect weights and a log Z that is too low. Against that stands a second
-opinion, Markov chains that know nothing of q. Let
+Importance weights tell of their own unevenness, and some doubts follow from that: too few effective
+samples, a heavy tail (Pareto k-hat above 0.7), halves that disagree. They cannot tell of states
+that were never drawn. Against that stands a second opinion
+(:mod:`deltaai.inference.second_opinion`), weighted samples of the same posterior that know nothing
+of q. Three things must agree, within the errors of both:
 
-    u(x) = log p~(x) - log q(x).
+- log Z, from below: both are unbiased, so an opinion that is clearly higher has found what the
+  answer misses; one that is lower may itself have missed something;
+- every marginal;
+- the distribution of u(x) = log p~(x) - log q(x) under p. Where the opinion finds more probability
+  at large u than the weighted samples of q expect, there are states that q hardly ever draws.
 
-For x from p, u has the same distribution whether x comes from chains or from weighted samples of
-q. Where chains find much more probability at large u, there are states that q hardly ever draws,
-and the estimate is not to be trusted. Chains that got stuck can miss a mode as well, so agreement
-proves nothing; disagreement does.
-
-An upper bound on log Z that owes nothing to q is a third opinion: an estimate above it is wrong,
-and an estimate just below it cannot have missed much.
+Agreement proves as much as the opinion could see, and an answer says how much that is. Where there
+is no opinion, or one that sees next to nothing, nothing speaks against the answer and nothing for
+it: it is ``"unchecked"``. An upper bound on log Z that owes nothing to q is a third opinion: an
+estimate above it is wrong, and an estimate just below it cannot have missed much.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from jaxtyping import Float64
+from scipy import stats
 from torch import Tensor
 
-from deltaai.errors import StateError
+from deltaai.inference.weighted import WeightedSamples
 from deltaai.sampling.importance import ImportanceEstimate, log_means, normalised_weights
 
-Status = Literal["exact", "bounded", "estimated", "untrusted"]
+Status = Literal["exact", "bounded", "estimated", "unchecked", "untrusted"]
 
 FEWEST_EFFECTIVE = 400  # samples; a probability is then known to within 0.05
 HEAVIEST_TAIL = 0.7
+LARGEST_ERROR = 0.0125  # of a marginal: four of them are 0.05
 # Weights this even have no tail to speak of; a shape fitted to their differences means nothing.
 EVEN_SHARE = 0.9
-# u by which q gives a state too little, in nats, and the share of p that may be there unnoticed.
+FEWEST_GROUPS = 8  # of particles that are resampled together; fewer tell no error
+# u by which q gives a state too little, in nats, and the share of p that may always be there.
 TOO_LITTLE = 2.0
-UNNOTICED = 0.05
+TOLERATED = 0.005
+# Standard errors by which an opinion may lie above an estimate of log Z, and the chance of a false
+# alarm over all marginals of an answer.
+FARTHEST_OPINION = 4.5
+FALSE_ALARMS = 1e-3
+# A marginal this near to the opinion's is not worth an alarm, however small its error.
+NEAR_ENOUGH = 0.005
+# An opinion that could not see a part of this share has nothing to say.
+BLIND = 0.5
 # Standard errors by which two halves of the samples may differ.
 FARTHEST_HALVES = 5.0
 # Width in nats of a bracket of log Z that answers the question by itself.
@@ -50,20 +63,36 @@ class Verdict:
 
     Parameters
     ----------
-    status : ``"estimated"`` if there is nothing against it, else ``"untrusted"``.
+    status : ``"untrusted"`` if there are doubts; without any ``"estimated"``, or ``"unchecked"`` if
+        a second opinion had nothing to say.
     doubts : one sentence each, with the remedy.
+    visible_share : parts of the distribution larger than this would have been missed by a check;
+        none if there was no check.
     """
 
     status: Status
     doubts: tuple[str, ...] = ()
+    visible_share: float | None = None
+
+    def doubted(self, more: tuple[str, ...]) -> Verdict:
+        """The same with further doubts, if there are any."""
+        return replace(self, status="untrusted", doubts=self.doubts + more) if more else self
 
     def __str__(self) -> str:
         """The status, and the doubts behind a colon."""
         return self.status if not self.doubts else f"{self.status}: {'; '.join(self.doubts)}"
 
 
-def judge_weights(estimate: ImportanceEstimate) -> tuple[str, ...]:
+UNJUDGED = Verdict("unchecked")
+
+
+def judge_weights(estimate: ImportanceEstimate, group_size: int = 1) -> tuple[str, ...]:
     """Doubts that the weights themselves raise.
+
+    Parameters
+    ----------
+    group_size : how many in a row were resampled together. The tail of such weights says little,
+        for the heavy ones have become copies; :func:`judge_groups` looks at the groups instead.
 
     Examples
     --------
@@ -78,7 +107,8 @@ def judge_weights(estimate: ImportanceEstimate) -> tuple[str, ...]:
             f"only {estimate.ess:.3g} of {estimate.num_samples} samples are effective: draw more, "
             "or train longer"
         )
-    if estimate.khat > HEAVIEST_TAIL and estimate.ess_fraction < EVEN_SHARE:
+    is_heavy = estimate.khat > HEAVIEST_TAIL and estimate.ess_fraction < EVEN_SHARE
+    if is_heavy and group_size == 1:
         doubts.append(
             f"a few samples carry the answer (k-hat {estimate.khat:.2f}): train longer, or for "
             "this evidence"
@@ -117,7 +147,7 @@ def judge_bracket(
     >>> judge_bracket(3.0, 0.01, (2.9, 3.2)), len(judge_bracket(4.0, 0.01, (3.9, 3.2)))
     ((), 1)
     """
-    if log_partition <= bracket[1] + 4 * stderr + 1e-6 * abs(bracket[1]):
+    if log_partition <= bracket[1] + FARTHEST_OPINION * stderr + 1e-6 * (1 + abs(bracket[1])):
         return ()
     return (
         f"the estimate of log Z, {log_partition:.6g}, is above its upper bound {bracket[1]:.6g}: "
@@ -134,42 +164,141 @@ def is_narrow(bracket: tuple[float, float] | None) -> bool:
     return bracket is not None and 0 <= bracket[1] - bracket[0] <= NARROW
 
 
+def judge_groups(answer: WeightedSamples) -> tuple[str, ...]:
+    """Doubts that arise if few of the groups of particles carry the answer."""
+    effective = answer.estimate.ess_fraction * answer.num_groups
+    if answer.group_size == 1 or effective >= FEWEST_GROUPS:
+        return ()
+    return (
+        f"only {effective:.2g} of {answer.num_groups} groups of particles carry the answer: draw "
+        "more samples, or train for evidence",
+    )
+
+
+def judge_errors(refined: WeightedSamples) -> tuple[str, ...]:
+    """Doubts that arise if a marginal is not known well enough to be told.
+
+    Parameters
+    ----------
+    refined : the samples that the marginals are taken from.
+    """
+    error = refined.largest_error
+    if error <= LARGEST_ERROR:
+        return ()
+    return (
+        f"a marginal is only known within ± {2 * error:.2g}: draw more samples, or train longer",
+    )
+
+
+def samples_needed(answer: WeightedSamples, refined: WeightedSamples) -> float:
+    """How many samples would do away with the doubts that their number raises, roughly."""
+    effective = FEWEST_EFFECTIVE / answer.estimate.ess
+    known = (refined.largest_error / LARGEST_ERROR) ** 2
+    share = 1.1 * max(effective, known)  # a little more, for both are estimates themselves
+    return len(answer.states) * share if share > 1.1 else 0.0
+
+
+def judge_samples(answer: WeightedSamples, refined: WeightedSamples) -> tuple[str, ...]:
+    """Doubts that weighted samples raise by themselves, without a second opinion.
+
+    Parameters
+    ----------
+    refined : the samples that the marginals are taken from.
+    """
+    return (
+        *judge_weights(answer.estimate, answer.group_size),
+        *judge_groups(answer),
+        *judge_halves(answer.log_weights, answer.group_size),
+        *judge_errors(refined),
+    )
+
+
+def judge_partition(answer: WeightedSamples, opinion: WeightedSamples) -> tuple[str, ...]:
+    """Doubts that arise if a second opinion finds more probability in all, or has a lower bound."""
+    found, other = answer.estimate, opinion.estimate
+    error = math.hypot(found.stderr, other.stderr)
+    above = other.log_partition - found.log_partition
+    if not above > FARTHEST_OPINION * error + 1e-6 * (1 + abs(found.log_partition)):
+        return judge_bracket(found.log_partition, found.stderr, (-math.inf, opinion.upper))
+    return (
+        f"the estimate of log Z is {found.log_partition:.6g} ± {found.stderr:.2g}, but "
+        f"{opinion.method} find {other.log_partition:.6g} ± {other.stderr:.2g}: a part of the "
+        "distribution is missing; train longer, or for this evidence",
+    )
+
+
+def judge_marginals(answer: WeightedSamples, opinion: WeightedSamples) -> tuple[str, ...]:
+    """Doubts that arise if a second opinion finds other marginals.
+
+    Parameters
+    ----------
+    answer : the samples that the marginals are taken from.
+    """
+    mean, error = answer.moments
+    other, other_error = opinion.moments
+    difference = (mean - other).abs()
+    spread = torch.hypot(error, other_error)
+    degrees = min(answer.num_groups, opinion.num_groups, opinion.effective) - 1
+    reach = float(stats.t.isf(FALSE_ALARMS / 2 / max(len(mean), 1), max(degrees, 1)))
+    excess = (difference / spread.clamp(min=1e-12)).masked_fill(difference < NEAR_ENOUGH, 0.0)
+    if not bool((excess > reach).any()):
+        return ()
+    pair = int(excess.argmax())
+    model = answer.model
+    number = int(torch.searchsorted(model.state_offsets, pair, right=True)) - 1
+    variable = model.variables[number]
+    state = variable.states[pair - int(model.state_offsets[number])]
+    return (
+        f"P({variable.name}={state}) is {mean[pair]:.3f} ± {error[pair]:.2g}, but {opinion.method} "
+        f"find {other[pair]:.3f} ± {other_error[pair]:.2g}: train longer, or for this evidence",
+    )
+
+
 def judge_coverage(
     log_weights: Float64[Tensor, "sample"],
     sample_excess: Float64[Tensor, "sample"],
-    chain_excess: Float64[Tensor, "chain"],
+    opinion: WeightedSamples,
+    opinion_excess: Float64[Tensor, "other"],
 ) -> tuple[str, ...]:
-    """Doubts that independent chains raise.
+    """Doubts that arise if a second opinion goes where the samples of q do not.
 
     Parameters
     ----------
     log_weights : of samples of q.
     sample_excess : u at these samples.
-    chain_excess : u at the ends of chains.
+    opinion_excess : u at the samples of the opinion.
     """
-    if len(chain_excess) == 0:
-        raise StateError("no chains to judge by: give the ends of at least one")
     weights = normalised_weights(log_weights)
     # Levels of u relative to what is typical of p by q's own account.
     typical = float(weights @ sample_excess.where(sample_excess > -torch.inf, 0.0))
     level = typical + TOO_LITTLE
     expected = float(weights[sample_excess > level].sum())
-    found = float((chain_excess > level).double().mean())
-    noise = 3 * (max(expected * (1 - expected), 1e-4) / len(chain_excess)) ** 0.5
-    if found <= expected + UNNOTICED + noise:
+    found = float(normalised_weights(opinion.log_weights)[opinion_excess > level].sum())
+    count = opinion.effective
+    noise = 3 * (expected * (1 - expected) / count) ** 0.5 + 0.5 / count
+    if found <= expected + TOLERATED + noise:
         return ()
     return (
-        f"{found:.0%} of independent chains end at states that the sampler draws far too seldom "
-        f"(it expects {expected:.0%}): it misses a part of the distribution; train longer, with "
+        f"{found:.2g} of the distribution, by {opinion.method}, lies at states that the sampler "
+        f"draws far too seldom (it expects {expected:.2g}): it misses a part; train longer, with "
         "another seed or a flatter policy",
     )
 
 
-def verdict(*doubts: tuple[str, ...]) -> Verdict:
-    """Join doubts from several sources.
+def smallest_seen(opinion: WeightedSamples | None) -> float:
+    """Share of p that a part must have to be found by :func:`judge_coverage` in 95 % of cases."""
+    return 1.0 if opinion is None else min(opinion.visible_share + 2 * TOLERATED, 1.0)
+
+
+def verdict(*doubts: tuple[str, ...], visible_share: float | None = None) -> Verdict:
+    """Join doubts from several sources, and what a check could see.
 
     >>> str(verdict((), ("too few samples",)))
     'untrusted: too few samples'
+    >>> verdict(visible_share=0.04).status, verdict().status
+    ('estimated', 'unchecked')
     """
     together = tuple(doubt for some in doubts for doubt in some)
-    return Verdict("untrusted" if together else "estimated", together)
+    is_checked = visible_share is not None and visible_share < BLIND
+    status: Status = "untrusted" if together else "estimated" if is_checked else "unchecked"
+    return Verdict(status, together, visible_share)

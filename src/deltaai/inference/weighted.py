@@ -34,6 +34,7 @@ from jaxtyping import Float64, Int
 from scipy import stats
 from torch import Tensor
 
+from deltaai.errors import StateError
 from deltaai.models import FactorGraph, States
 from deltaai.sampling.gibbs import GibbsKernel
 from deltaai.sampling.importance import (
@@ -48,6 +49,8 @@ _ROUNDING = 1e-9
 _SWEEPS = 10  # that move resampled samples; halves the error where evidence is unlikely
 _BOUND_GROUPS = 25
 _BOUND_CONFIDENCE = 0.975
+# Draws, times the share of a part, that find it with 95 % probability.
+_DRAWS_TO_FIND = -math.log(0.05)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +64,8 @@ class WeightedSamples:
     log_weights : log of p~(x) / q(x given the evidence).
     observed : observed variables and their states.
     group_size : successive samples that depend on each other; others are independent.
+    method : how they were found.
+    upper : what no log weight exceeds, and so an upper bound on log Z, if there is one.
     """
 
     model: FactorGraph
@@ -68,6 +73,50 @@ class WeightedSamples:
     log_weights: Float64[Tensor, "sample"]
     observed: dict[int, int]
     group_size: int = 1
+    method: str = "weighted samples"
+    upper: float = math.inf
+
+    def joined(self, more: WeightedSamples) -> WeightedSamples:
+        """These and further samples of the same posterior, drawn apart in groups of one size."""
+        if more.group_size != self.group_size or len(self.states) % self.group_size:
+            raise StateError("samples can be joined if their groups are whole and of one size")
+        states = torch.cat((self.states, more.states))
+        return replace(
+            self, states=states, log_weights=torch.cat((self.log_weights, more.log_weights))
+        )
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether any of them has a weight."""
+        return bool((self.log_weights > -torch.inf).any())
+
+    @property
+    def effective(self) -> float:
+        """Independent samples of the posterior that these are worth."""
+        return self.estimate.ess_fraction * self.num_groups
+
+    @property
+    def visible_share(self) -> float:
+        """Share of the posterior that a part must have to be among these, in 95 % of cases.
+
+        N independent draws miss a part of share m with probability (1 - m)^N.
+        """
+        return min(_DRAWS_TO_FIND / self.effective, self.certain_share)
+
+    @property
+    def certain_share(self) -> float:
+        """The same, however badly the draws represent the posterior; 1 if nothing is certain.
+
+        Where weights have a ceiling exp(U), each draw hits a part of share m with probability
+        m Z / exp(U) at least. An estimate of Z that is too low only makes this larger.
+        """
+        ceiling = math.exp(min(self.upper - self.estimate.log_partition, 700.0))
+        return min(_DRAWS_TO_FIND * ceiling / self.num_groups, 1.0)
+
+    @property
+    def largest_error(self) -> float:
+        """The largest standard error of a marginal."""
+        return float(self.moments[1].max()) if len(self.moments[1]) else 0.0
 
     @property
     def num_groups(self) -> int:
@@ -84,7 +133,7 @@ class WeightedSamples:
         unseen = math.expm1(float(means.max()) - groups.log_partition) / len(means)
         return replace(
             each,
-            stderr=math.hypot(groups.stderr, unseen),
+            stderr=math.hypot(groups.stderr, unseen, _ROUNDING * (1 + abs(each.log_partition))),
             ess=share * each.num_samples,
             ess_fraction=share,
         )
@@ -165,6 +214,8 @@ class WeightedSamples:
     def sample(self, num_samples: int, generator: torch.Generator | None = None) -> States:
         """Draw states with probabilities in proportion to their weights, with replacement."""
         weights = normalised_weights(self.log_weights)
+        if num_samples == 0:  # which torch refuses
+            return self.states[:0]
         chosen = torch.multinomial(weights, num_samples, replacement=True, generator=generator)
         return self.states[chosen]
 
@@ -214,7 +265,7 @@ def moved(
 ) -> Int[Tensor, "sample var"]:
     """States after Gibbs sweeps over the unobserved variables."""
     free = [v for v in range(model.num_variables) if v not in observed]
-    if not free or num_sweeps == 0:
+    if not free or num_sweeps == 0 or not len(states):
         return states
     generator = generator or fresh_generator()
     names = {model.variables[v].name: state for v, state in observed.items()}

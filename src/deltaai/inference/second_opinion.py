@@ -1,0 +1,123 @@
+"""A second opinion on a sampled answer, by weighted samples that owe nothing to q.
+
+Weights of q tell of their own unevenness and of nothing else: a q that lost a mode has perfect
+weights, and so have particles that all went one way. So each sampled answer is held against another
+set of weighted samples of the same posterior:
+
+- *messages*: states drawn from weighted mini-bucket messages
+  (:mod:`deltaai.messages.mini_bucket_sampling`), in tables of a bounded size. Their weights have a
+  ceiling exp(U), so each draw hits a part of p of share m with probability at least m Z / exp(U),
+  whatever that part is. Where messages lose too much, particles are resampled on the way.
+- *annealed chains* (:mod:`deltaai.sampling.annealed_importance`), where messages have too little
+  to say: in dense models of weak factors.
+
+What an opinion can see follows from its own effective number and from its ceiling
+(:attr:`~deltaai.inference.weighted.WeightedSamples.visible_share`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from deltaai.errors import NotAffordableError
+from deltaai.exact import without_fixed
+from deltaai.inference.weighted import WeightedSamples
+from deltaai.messages.mini_bucket_sampling import MessageSampler
+from deltaai.models import FactorGraph
+from deltaai.models.smoothing import has_zeros
+from deltaai.sampling.annealed_importance import annealed_importance
+
+NUM_SAMPLES = 4000
+# Parts of p of this share should be seen; where messages do not, more is tried.
+WANTED_SHARE = 0.05
+# Entries of all tables of messages: some tenths of a second, and some megabytes.
+_MOST_ENTRIES, _MEMORY = 2**20, 2**28
+_GROUP_SIZE = 32  # particles that are resampled together
+# Chains, and most single updates by all of them together, which takes seconds.
+_CHAINS, _MOST_UPDATES, _MOST_TEMPERATURES = 400, 10**8, 1000
+
+
+def second_opinion(
+    model: FactorGraph,
+    observed: dict[int, int],
+    generator: torch.Generator,
+    *,
+    num_samples: int = NUM_SAMPLES,
+) -> WeightedSamples | None:
+    """Form an opinion on the posterior given evidence; none if nothing can be said.
+
+    Parameters
+    ----------
+    model : the target, in double precision.
+    observed : observed variables and their states.
+    num_samples : samples of the opinion; more see smaller parts.
+    """
+    reduced, free = without_fixed(model, {model.variables[v].name: k for v, k in observed.items()})
+    asked = _Posterior(model, reduced, free, observed)
+    found = _by_messages(asked, num_samples, generator)
+    if (found is None or found.visible_share > WANTED_SHARE) and not has_zeros(reduced):
+        other = _by_chains(asked, generator)
+        if found is None or (other is not None and other.visible_share < found.visible_share):
+            found = other
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Posterior:
+    """A question: the model, what evidence leaves of it, and which variables that is."""
+
+    model: FactorGraph
+    reduced: FactorGraph
+    free: tuple[int, ...]
+    observed: dict[int, int]
+
+    def samples(
+        self,
+        drawn: tuple[torch.Tensor, torch.Tensor],
+        method: str,
+        group_size: int = 1,
+        upper: float = math.inf,
+    ) -> WeightedSamples | None:
+        """Full states with weights, or nothing if all weights are zero."""
+        states, log_weights = drawn
+        full = torch.zeros(
+            len(states), self.model.num_variables, dtype=torch.long, device=states.device
+        )
+        for variable, state in self.observed.items():
+            full[:, variable] = state
+        full[:, list(self.free)] = states
+        rest = self.observed, group_size, method, upper
+        found = WeightedSamples(self.model, full, log_weights, *rest)
+        return found if found.is_possible else None
+
+
+def _by_messages(
+    asked: _Posterior, num_samples: int, generator: torch.Generator
+) -> WeightedSamples | None:
+    try:
+        sampler = MessageSampler.build(
+            asked.reduced, memory_limit=_MEMORY, most_total_entries=_MOST_ENTRIES
+        )
+    except NotAffordableError:
+        return None
+    found = None
+    for size in (1, _GROUP_SIZE):
+        drawn = sampler.draw(-(-num_samples // size), size, generator)
+        tried = asked.samples(drawn, "messages", size, sampler.upper)
+        if tried is not None and (found is None or tried.effective > found.effective):
+            found = tried
+        if found is not None and found.visible_share <= WANTED_SHARE:
+            break
+    return found
+
+
+def _by_chains(asked: _Posterior, generator: torch.Generator) -> WeightedSamples | None:
+    updates = _CHAINS * max(asked.reduced.num_variables, 1)
+    num_temperatures = min(_MOST_UPDATES // updates, _MOST_TEMPERATURES)
+    if num_temperatures < 1:
+        return None
+    drawn = annealed_importance(asked.reduced, _CHAINS, num_temperatures, generator)
+    return asked.samples(drawn, "annealed chains")
