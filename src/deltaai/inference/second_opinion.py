@@ -35,9 +35,10 @@ NUM_SAMPLES = 4000
 WANTED_SHARE = 0.05
 # Entries of all tables of messages: some tenths of a second, and some megabytes.
 _MOST_ENTRIES, _MEMORY = 2**20, 2**28
+_MOST_NEIGHBOURS = 64  # of a variable on average; with more, messages are slow and say nothing
 _GROUP_SIZE = 32  # particles that are resampled together
-# Chains, and most single updates by all of them together, which takes seconds.
-_CHAINS, _MOST_UPDATES, _MOST_TEMPERATURES = 400, 10**8, 1000
+# Chains, most temperatures, and most entries of factors that all chains look up: a few seconds.
+_CHAINS, _MOST_TEMPERATURES, _MOST_LOOKUPS = 200, 1000, 4 * 10**8
 
 
 def second_opinion(
@@ -57,7 +58,9 @@ def second_opinion(
     """
     reduced, free = without_fixed(model, {model.variables[v].name: k for v, k in observed.items()})
     asked = _Posterior(model, reduced, free, observed)
-    found = _by_messages(asked, num_samples, generator)
+    found = None
+    if reduced.markov_graph().num_edges <= _MOST_NEIGHBOURS / 2 * reduced.num_variables:
+        found = _by_messages(asked, num_samples, generator)
     if (found is None or found.visible_share > WANTED_SHARE) and not has_zeros(reduced):
         other = _by_chains(asked, generator)
         if found is None or (other is not None and other.visible_share < found.visible_share):
@@ -115,8 +118,9 @@ def _by_messages(
 
 
 def _by_chains(asked: _Posterior, generator: torch.Generator) -> WeightedSamples | None:
-    updates = _CHAINS * max(asked.reduced.num_variables, 1)
-    num_temperatures = min(_MOST_UPDATES // updates, _MOST_TEMPERATURES)
+    groups = asked.reduced.groups
+    lookups = _CHAINS * sum(group.num_factors * sum(group.sizes) for group in groups)
+    num_temperatures = min(_MOST_LOOKUPS // max(lookups, 1), _MOST_TEMPERATURES)
     if num_temperatures < 1:
         return None
     drawn = annealed_importance(asked.reduced, _CHAINS, num_temperatures, generator)
