@@ -7,64 +7,77 @@
 >>> answer = dai.query(model, evidence={"wet_grass": "yes"}, of=["rain"])
 >>> answer.marginals["rain"].round(3), answer.status
 (array([0.292, 0.708]), 'exact')
+
+Importing this takes no time: what stands behind a name is imported when the name is first used, and
+torch with it. Type checkers and editors read the imports as they are written here.
 """
 
-from importlib.metadata import version
+from __future__ import annotations
 
-from deltaai.errors import (
-    ConversionError,
-    DeltaAIError,
-    EvidenceError,
-    FormatError,
-    GraphError,
-    ImpossibleEvidenceError,
-    MemoryLimitError,
-    ModelError,
-    NotAffordableError,
-    StateError,
-    TrainingError,
-)
-from deltaai.exact import ExactInference, exact
-from deltaai.inference import (
-    Answer,
-    Estimate,
-    Marginals,
-    Plan,
-    Sampler,
-    TableAnswer,
-    check,
-    fit,
-    plan,
-    query,
-    query_table,
-)
-from deltaai.inference import load_sampler as load
-from deltaai.io import (
-    from_pgmpy,
-    from_pyagrum,
-    read,
-    read_evidence,
-    read_evidence_table,
-    to_pgmpy,
-    to_pyagrum,
-    write,
-)
-from deltaai.models import (
-    ConditionalTable,
-    FactorGraph,
-    NeuralFactor,
-    SpinCoupling,
-    SpinField,
-    TableFactor,
-    Variable,
-    zoo,
-)
+import importlib as _importlib
+import sys as _sys
+import types as _types
+import typing as _typing
 
-__version__ = version("deltaai")
+if _typing.TYPE_CHECKING:
+    from deltaai.errors import (
+        ConfigError,
+        ConversionError,
+        DeltaAIError,
+        EvidenceError,
+        FormatError,
+        GraphError,
+        ImpossibleEvidenceError,
+        MemoryLimitError,
+        ModelError,
+        NotAffordableError,
+        OutputError,
+        StateError,
+        TrainingError,
+        WeightError,
+    )
+    from deltaai.exact import ExactInference, exact
+    from deltaai.inference import (
+        Answer,
+        Estimate,
+        Marginals,
+        Plan,
+        Sampler,
+        TableAnswer,
+        check,
+        fit,
+        plan,
+        query,
+        query_table,
+    )
+    from deltaai.inference import load_sampler as load
+    from deltaai.io import (
+        from_pgmpy,
+        from_pyagrum,
+        read,
+        read_evidence,
+        read_evidence_table,
+        to_pgmpy,
+        to_pyagrum,
+        write,
+    )
+    from deltaai.models import (
+        ConditionalTable,
+        FactorGraph,
+        NeuralFactor,
+        SpinCoupling,
+        SpinField,
+        TableFactor,
+        Variable,
+        zoo,
+    )
+
+    __version__: str
 
 __all__ = [
     "Answer",
     "ConditionalTable",
+    "ConfigError",
     "ConversionError",
     "DeltaAIError",
     "Estimate",
@@ -79,6 +92,7 @@ __all__ = [
     "ModelError",
     "NeuralFactor",
     "NotAffordableError",
+    "OutputError",
     "Plan",
     "Sampler",
     "SpinCoupling",
@@ -88,6 +102,7 @@ __all__ = [
     "TableFactor",
     "TrainingError",
     "Variable",
+    "WeightError",
     "check",
     "exact",
     "fit",
@@ -105,3 +120,39 @@ __all__ = [
     "write",
     "zoo",
 ]
+
+# Where names are looked for, in this order: errors need nothing else.
+_HOMES = ("errors", "models", "io", "exact", "inference")
+_SUBMODULES = {"zoo": "deltaai.models.zoo"}
+_NAMES_THERE = {"load": "load_sampler"}
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        found: object = _importlib.import_module("importlib.metadata").version("deltaai")
+    elif name not in __all__:
+        raise AttributeError(f"module 'deltaai' has no attribute {name!r}")
+    elif name in _SUBMODULES:
+        found = _importlib.import_module(_SUBMODULES[name])
+    else:
+        there = _NAMES_THERE.get(name, name)
+        homes = (_importlib.import_module(f"deltaai.{home}") for home in _HOMES)
+        found = next(getattr(home, there) for home in homes if hasattr(home, there))
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])
+
+
+class _Package(_types.ModuleType):
+    """The type of this module, whose ``exact`` is the function and never the folder."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # Importing deltaai.exact sets the folder as an attribute here, as Python always does.
+        if name != "exact" or not isinstance(value, _types.ModuleType):
+            super().__setattr__(name, value)
+
+
+_sys.modules[__name__].__class__ = _Package

@@ -9,13 +9,55 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 
+@dataclass(frozen=True)
+class Setting:
+    """A setting that a message mentions, by its name in Python; the command line has another.
+
+    Parameters
+    ----------
+    name : of the argument or field.
+    value : what the message advises, if anything.
+
+    Examples
+    --------
+    >>> str(Setting("orders")), str(Setting("orders", "many"))
+    ('orders', "orders='many'")
+    """
+
+    name: str
+    value: str | float | int | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.value is None else f"{self.name}={self.value!r}"
+
+
 class DeltaAIError(Exception):
-    """Base of every error raised on purpose by ``deltaai``."""
+    """Base of every error raised on purpose by ``deltaai``.
+
+    Its arguments are the parts of its message, in order: texts, and settings that are mentioned.
+
+    Examples
+    --------
+    >>> error = DeltaAIError("sub-DAGs need random orders: choose ", Setting("orders", "many"))
+    >>> str(error), error.worded(lambda setting: f"--{setting.name} {setting.value}")
+    ("sub-DAGs need random orders: choose orders='many'",
+     'sub-DAGs need random orders: choose --orders many')
+    """
+
+    def __str__(self) -> str:
+        return self.worded(str)
+
+    def worded(self, spelled: Callable[[Setting], str]) -> str:
+        """The message, with settings as somebody knows them."""
+        return "".join(
+            spelled(part) if isinstance(part, Setting) else str(part) for part in self.args
+        )
 
 
 class ModelError(DeltaAIError, ValueError):
@@ -48,6 +90,14 @@ class ConversionError(DeltaAIError, ValueError):
 
 class ConfigError(DeltaAIError, ValueError):
     """A setting that is unknown, of the wrong type, out of range, or at odds with another."""
+
+
+class WeightError(DeltaAIError, ValueError):
+    """Log importance weights that are no weights: NaN, plus infinity, none, or all zero."""
+
+
+class OutputError(DeltaAIError):
+    """A file or stream that cannot be written, though nothing was wrong with what was asked."""
 
 
 class FormatError(DeltaAIError, ValueError):
@@ -139,6 +189,21 @@ def scientific(number: int) -> str:
     """
     exponent = math.floor(math.log10(number) + 1e-9)
     return f"{10 ** (math.log10(number) - exponent):.1f}e+{exponent:02d}"
+
+
+def one_line(message: object, longest: int = 1000) -> str:
+    r"""Write a message on one line, without its middle when it is long.
+
+    What stands in a file may end up in a message: line breaks of all kinds, codes that a terminal
+    obeys, names of any length.
+
+    >>> one_line("two\nlines"), one_line("no state \x1b[31m"), one_line("a" * 50, longest=9)
+    ('two lines', 'no state \\x1b[31m', 'aaaa ... aaaa')
+    """
+    words = " ".join(str(message).split())
+    plain = "".join(c if c.isprintable() else repr(c)[1:-1] for c in words)
+    half = longest // 2
+    return plain if len(plain) <= longest else f"{plain[:half]} ... {plain[-half:]}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

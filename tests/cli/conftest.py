@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from deltaai.cli.app import main
+from deltaai.cli.entry import main
 
 
 @pytest.fixture

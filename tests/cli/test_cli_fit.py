@@ -67,7 +67,7 @@ def test_samples_on_screen_as_csv_and_as_files(run, sampler_file, tmp_path):
     [
         (["--orders", "some"], "choose one or many"),
         (["--steps", "-3"], "steps"),
-        (["--time-limit", "-1"], "time_limit"),
+        (["--time-limit", "-1"], "--time-limit is -1"),
         (["--resume"], "nothing to resume"),
     ],
 )

@@ -91,7 +91,7 @@ def test_list_and_bad_requests(run, tmp_path):
 _PROGRAM = """
 import signal
 import slow_experiment
-from deltaai.cli.app import main
+from deltaai.cli.entry import main
 from deltaai.experiments import registry
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import typer
 
 import deltaai as dai
 from deltaai.cli.app import app
-from deltaai.cli.options import complete_evidence, complete_names
+from deltaai.cli.completion import complete_evidence, complete_names
 from deltaai.io import write
 
 CASES = "rain,wet_grass\nyes,\n,yes\nno,yes\n"
@@ -211,7 +211,7 @@ def test_a_fault_of_ours_is_one_line(run, network, monkeypatch):
     def fail(*_, **__):
         raise ZeroDivisionError("by zero\nin two lines")
 
-    monkeypatch.setattr("deltaai.cli.app.make_plan", fail)
+    monkeypatch.setattr("deltaai.cli.planning.make_plan", fail)
     code, out, err = run("plan", network)
     assert (code, out) == (1, "")
     assert err.startswith("error: this should not have happened (ZeroDivisionError: by zero)")

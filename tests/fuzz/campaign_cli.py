@@ -26,7 +26,8 @@ import typer
 from hypothesis import strategies as st
 
 import deltaai as dai
-from deltaai.cli.app import app, main
+from deltaai.cli.app import app
+from deltaai.cli.entry import main
 from fuzz.mutations import NASTY_WORDS
 from fuzz.watching import describe, repeat, time_limit
 

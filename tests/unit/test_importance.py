@@ -11,9 +11,8 @@ from arviz_stats.base import array_stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltaai.errors import DeltaAIError
+from deltaai.errors import DeltaAIError, WeightError
 from deltaai.sampling import (
-    WeightError,
     estimate_from_log_weights,
     normalised_weights,
     pareto_khat,

@@ -1,5 +1,5 @@
 """``python -m deltaai.cli``: the same as the command ``deltaai``."""
 
-from deltaai.cli.app import main
+from deltaai.cli.entry import main
 
 main()

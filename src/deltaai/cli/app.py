@@ -1,26 +1,19 @@
-"""The command ``deltaai``: parse, call, show. No inference happens here.
+"""The commands of ``deltaai`` and their options: parse, call, show. No inference happens here.
 
-Exit codes: 0 for an answer, 1 for an experiment of which a part failed or for a fault of the
-program, 2 for input that cannot be used (files, options, evidence), 3 for a question that is not
-within the limits of memory and time, 130 after Ctrl-C (a training run or an experiment can then be
-resumed).
+What a command needs is imported when it runs, for torch takes seconds: ``--help``, ``--version``
+and completion do without. How the program begins and ends is in :mod:`deltaai.cli.entry`.
 """
 
 from __future__ import annotations
 
-import io
-import os
-import sys
-import traceback
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 import deltaai
-from deltaai.cli import show
-from deltaai.cli.demo import run_demo
+from deltaai.cli.console import set_verbosity
+from deltaai.cli.entry import main as main  # noqa: PLC0414 - where installed scripts look for it
 from deltaai.cli.options import (
     AsCsv,
     AsJson,
@@ -33,33 +26,17 @@ from deltaai.cli.options import (
     Seed,
     SourceFile,
     TimeLimit,
+    TrainingTimeLimit,
     Verbose,
     one_format,
-    read_source,
 )
-from deltaai.cli.parsing import parse_bytes, parse_evidence, parse_names, parse_setting
-from deltaai.cli.query import run_query
-from deltaai.cli.reproduce import list_experiments, run_reproduce
-from deltaai.cli.sampling import run_sample
-from deltaai.cli.tables import is_table, run_table
-from deltaai.cli.training import run_fit
-from deltaai.errors import ConfigError, DeltaAIError, NotAffordableError
-from deltaai.inference import Sampler
-from deltaai.inference import check as check_model
-from deltaai.inference import plan as make_plan
-from deltaai.io import read
-from deltaai.io.source import one_line
-
-EXIT_FAULT = 1
-EXIT_BAD_INPUT = 2
-EXIT_NOT_AFFORDABLE = 3
-EXIT_INTERRUPTED = 130
+from deltaai.errors import ConfigError
 
 app = typer.Typer(
     name="deltaai",
     help="Inference in sparse graphical models: plan, check and query model files.",
     epilog="Exit codes: 0 answered, 1 something failed, 2 input that cannot be used, 3 not within "
-    "the limits of memory and time, 130 interrupted.",
+    "the limits of memory and time, 4 output that could not be written, 130 interrupted.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -81,7 +58,7 @@ def _options(
         typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    show.set_verbosity(0)
+    set_verbosity(0)
 
 
 @app.command()
@@ -97,24 +74,18 @@ def plan(
     verbose: Verbose = False,
 ) -> None:
     """Say what an answer would cost, one way and another, without computing it."""
+    from deltaai.cli.planning import run_plan
+
     one_format(json=json, csv=csv)
-    model = read(file)
-    planned = make_plan(
-        model,
-        parse_evidence(evidence or [], evidence_file, model),
-        memory_limit=parse_bytes(memory_limit),
+    run_plan(
+        file,
+        evidence or [],
+        evidence_file,
+        memory_limit=memory_limit,
         time_limit=time_limit,
+        is_json=json,
+        is_csv=csv,
     )
-    if json:
-        show.as_json(planned)
-    elif csv:
-        plain = show.flat(planned)
-        plain["options"] = "; ".join(option.method for option in planned.options)
-        show.figures_csv(plain)
-    else:
-        given = f", {planned.num_observed} observed" if planned.num_observed else ""
-        title = f"Plan for {file.name} ({show.plural(planned.num_variables, 'variable')}{given})"
-        show.figures(title, show.plan_rows(planned))
 
 
 @app.command()
@@ -127,23 +98,10 @@ def check(
     verbose: Verbose = False,
 ) -> None:
     """Read a model, report its structure, and warn about what looks wrong."""
+    from deltaai.cli.planning import run_check
+
     one_format(json=json, csv=csv)
-    report = check_model(read(file), memory_limit=parse_bytes(memory_limit))
-    if json:
-        show.as_json(report)
-    elif csv:
-        plain = show.flat(report)
-        planned = plain.pop("plan")
-        planned["options"] = "; ".join(option.method for option in report.plan.options)
-        plain["warnings"] = "; ".join(plain["warnings"])
-        show.figures_csv({**plain, **{f"plan.{name}": value for name, value in planned.items()}})
-    else:
-        show.figures(f"{file.name} is readable", show.report_rows(report))
-        show.figures("Cost of an answer", show.plan_rows(report.plan))
-        for warning in report.warnings:
-            show.out.print(f"[yellow]note[/] {escape(warning)}", soft_wrap=True)
-        if not report.warnings:
-            show.out.print("[green]nothing suspicious[/]")
+    run_check(file, memory_limit=memory_limit, is_json=json, is_csv=csv)
 
 
 @app.command()
@@ -198,10 +156,24 @@ def query(
 
     Many cases: deltaai query asia.bif --evidence-file cases.csv -o posteriors.csv
     """
+    from deltaai.cli.outputs import Output, check_outputs
+    from deltaai.cli.parsing import parse_bytes, parse_evidence, parse_names
+    from deltaai.cli.query import run_query
+    from deltaai.cli.sources import model_of, read_source
+    from deltaai.cli.tables import is_table, run_table
+
     one_format(json=json, csv=csv)
-    json, csv = _formats(output, json=json, csv=csv)
+    check_outputs(
+        [
+            Output("--output", output, "answers", (".csv", ".json")),
+            Output("--samples-output", samples_output, "samples", (".csv",)),
+        ],
+        [file, evidence_file],
+    )
+    if output is not None:
+        json, csv = output.suffix.lower() == ".json", output.suffix.lower() == ".csv"
     source = read_source(file)
-    model = source.model if isinstance(source, Sampler) else source
+    model = model_of(source)
     settings = {
         "method": method,
         "memory_limit": parse_bytes(memory_limit),
@@ -240,22 +212,11 @@ def query(
     )
 
 
-def _formats(output: Path | None, *, json: bool, csv: bool) -> tuple[bool, bool]:
-    """The format that a file's name asks for, if there is a file."""
-    if output is None:
-        return json, csv
-    if output.suffix not in {".csv", ".json"}:
-        raise ConfigError(f"{output}: answers are written to .csv or .json files")
-    if not output.parent.is_dir():
-        raise ConfigError(f"there is no folder {output.parent} to write {output.name} to")
-    return output.suffix == ".json", output.suffix == ".csv"
-
-
 @app.command()
 def fit(
     file: ModelFile,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="OUT", help="Where to write the sampler.")
+        Path, typer.Option("--output", "-o", metavar="OUT", help="The .dai file to write.")
     ],
     evidence: Annotated[
         str | None,
@@ -276,9 +237,7 @@ def fit(
         ),
     ] = "delta",
     steps: Annotated[int | None, typer.Option(help="Updates (from the model).")] = None,
-    time_limit: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Time to train at most.")
-    ] = None,
+    time_limit: TrainingTimeLimit = None,
     smoothing: Annotated[
         float | None,
         typer.Option(
@@ -296,6 +255,10 @@ def fit(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue a run that was interrupted.")
     ] = False,
+    restart: Annotated[
+        bool,
+        typer.Option("--restart", help="Begin anew, and give up a run that was interrupted."),
+    ] = False,
     metrics: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the course of training (.jsonl, .csv)."),
@@ -309,8 +272,10 @@ def fit(
 
     The state of the run is kept in OUT.checkpoint; an interrupted run goes on with --resume.
     """
+    from deltaai.cli.parsing import parse_settings
+    from deltaai.cli.training import run_fit
+
     one_format(json=json, csv=csv)
-    chosen = dict(parse_setting(word) for word in settings or ())
     named = {
         "objective": None if objective == "delta" else objective,
         "steps": steps,
@@ -323,11 +288,14 @@ def fit(
         orders=orders,
         seed=seed,
         resume=resume,
+        restart=restart,
         metrics=metrics,
         evidence=evidence,
         is_json=json,
         is_csv=csv,
-        settings=chosen | {name: value for name, value in named.items() if value is not None},
+        settings=parse_settings(
+            settings or [], {name: value for name, value in named.items() if value is not None}
+        ),
     )
 
 
@@ -352,12 +320,19 @@ def sample(
 
     Example: deltaai sample grid.dai -n 1000 --evidence x3=1 -o samples.csv
     """
+    from deltaai.cli.outputs import Output, check_outputs
+    from deltaai.cli.parsing import parse_bytes, parse_evidence
+    from deltaai.cli.sampling import run_sample
+    from deltaai.cli.sources import model_of, read_source
+
     one_format(json=json, csv=csv)
+    check_outputs(
+        [Output("--output", output, "samples", (".csv", ".json", ".npz"))], [file, evidence_file]
+    )
     source = read_source(file)
-    model = source.model if isinstance(source, Sampler) else source
     run_sample(
         source,
-        parse_evidence(evidence or [], evidence_file, model),
+        parse_evidence(evidence or [], evidence_file, model_of(source)),
         number,
         seed=seed,
         memory_limit=parse_bytes(memory_limit),
@@ -396,6 +371,8 @@ def reproduce(
 
     Example: deltaai reproduce synthetic-gfn --scale smoke --seeds 2 --out results
     """
+    from deltaai.cli.reproduce import list_experiments, run_reproduce
+
     if list_:
         list_experiments()
         return
@@ -414,40 +391,6 @@ def reproduce(
 @app.command()
 def demo() -> None:
     """Answer questions about two built-in models, from structure to samples."""
+    from deltaai.cli.demo import run_demo
+
     run_demo()
-
-
-def main() -> None:
-    """Run the command line; every expected error is one line and an exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal may know fewer characters than we
-            stream.reconfigure(errors="backslashreplace")
-    try:
-        app()
-    except NotAffordableError as error:
-        _fail(str(error), EXIT_NOT_AFFORDABLE)
-    except DeltaAIError as error:
-        _fail(str(error), EXIT_BAD_INPUT)
-    except BrokenPipeError:  # the reader of a pipe, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except KeyboardInterrupt:
-        _fail("interrupted", EXIT_INTERRUPTED)
-    except MemoryError:
-        _fail("there is not enough memory for this: ask for less at a time", EXIT_NOT_AFFORDABLE)
-    except Exception as error:
-        if "allocate memory" in str(error):  # as torch says it
-            _fail("there is not enough memory: ask for less at a time", EXIT_NOT_AFFORDABLE)
-        if show.is_verbose():
-            traceback.print_exc()
-        what = f"{type(error).__name__}: {error}".splitlines()[0]
-        _fail(
-            f"this should not have happened ({what}); please report it, with what --verbose says",
-            EXIT_FAULT,
-        )
-
-
-def _fail(message: str, code: int) -> None:
-    text = one_line(message, longest=3000)
-    typer.echo(f"error: {text}" if code != EXIT_INTERRUPTED else text, err=True)
-    sys.exit(code)

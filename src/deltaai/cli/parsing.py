@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -87,16 +87,6 @@ def _split(word: str, model: FactorGraph) -> list[tuple[str, str]]:
     return pairs
 
 
-def split_names(text: str) -> tuple[str, str]:
-    """Split a list that is being typed into what is done and what is begun.
-
-    >>> split_names("rain,we"), split_names("ra")
-    (('rain,', 'we'), ('', 'ra'))
-    """
-    done, comma, begun = text.rpartition(",")
-    return done + comma, begun
-
-
 def parse_setting(word: str) -> tuple[str, Any]:
     """Read a setting of training such as ``batch_size=128``.
 
@@ -120,3 +110,17 @@ def parse_setting(word: str) -> tuple[str, Any]:
         except ValueError:
             continue
     return name, text
+
+
+def parse_settings(words: Sequence[str], named: Mapping[str, Any]) -> dict[str, Any]:
+    """Join the settings of ``--set`` with those that have an option; none may be given twice.
+
+    >>> parse_settings(["batch_size=128"], {"steps": 20})
+    {'batch_size': 128, 'steps': 20}
+    """
+    chosen: dict[str, Any] = {}
+    for name, value in map(parse_setting, words):
+        if name in chosen or name in named:
+            raise ConfigError(f"the setting {name!r} is given twice: keep one of them")
+        chosen[name] = value
+    return chosen | dict(named)

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
-
 from deltaai.cli import show
 from deltaai.cli.progress import Bars, bars
 from deltaai.errors import DeltaAIError
@@ -106,6 +104,6 @@ def _print(
         rows += [("best log score", f"{best.log_score:.9g}"), ("most likely", listed)]
     given = ", ".join(f"{name}={state}" for name, state in observed.items())
     title = f"P(. | {given})" if given and len(given) < 80 else "Marginals"
-    show.marginal_table(model, answer.marginals, escape(title))
+    show.marginal_table(model, answer.marginals, title)
     show.figures("", rows)
     show.doubts(answer.doubts)

@@ -14,21 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from torch import Tensor
 
+from deltaai.cli.console import detail, err, has_progress, note, out
 from deltaai.errors import format_bytes, format_seconds, scientific
 from deltaai.inference import Answer, ModelReport, Plan
 from deltaai.inference.trust import BLIND
 from deltaai.io.atomic import replace_file
 from deltaai.models import FactorGraph
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
-
-_verbosity = 0
+# Commands speak through this module alone, so it hands on the streams for people.
+__all__ = ["detail", "err", "has_progress", "note", "out"]
 
 _BAR_WIDTH = 20
 _MOST_ROWS = 60
@@ -37,37 +35,11 @@ _MOST_CASES = 20
 _NUMBER_WIDTH = 7
 
 
-def set_verbosity(level: int) -> None:
-    """Say less (-1), as much as usual (0), or more (1)."""
-    global _verbosity  # noqa: PLW0603
-    _verbosity = level
-
-
-def is_verbose() -> bool:
-    """Whether a user wants to know more than usual."""
-    return _verbosity > 0
-
-
-def note(text: str) -> None:
-    """Say something beside the answer, on the error stream, unless nothing is wanted."""
-    if _verbosity >= 0:
-        err.print(text, markup=False, soft_wrap=True)
-
-
-def detail(text: str) -> None:
-    """Say something that only matters to those who want to know."""
-    if is_verbose():
-        err.print(text, markup=False, soft_wrap=True, style="dim")
-
-
-def has_progress() -> bool:
-    """Whether progress is to be shown: on a terminal, unless nothing is wanted."""
-    return err.is_terminal and _verbosity >= 0
-
-
 def figures(title: str, rows: Sequence[tuple[str, str]]) -> None:
     """Print a small two-column table."""
-    table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
+    table = Table(
+        title=escape(title), title_justify="left", show_header=False, box=None, padding=(0, 2)
+    )
     table.add_column(style="dim")
     table.add_column(overflow="fold")
     for name, value in rows:
@@ -106,7 +78,7 @@ def report_rows(report: ModelReport) -> list[tuple[str, str]]:
 
 def marginal_table(model: FactorGraph, marginals: Mapping[str, np.ndarray], title: str) -> None:
     """Print probabilities with bars; very long lists are cut, and say so."""
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 2))
+    table = Table(title=escape(title), title_justify="left", box=None, padding=(0, 2))
     for heading in ("variable", "state"):
         table.add_column(heading, overflow="fold")
     table.add_column("probability", justify="right")
@@ -160,7 +132,7 @@ def _cut(cells: Sequence[str], left: int, right: int) -> list[str]:
 def samples_table(model: FactorGraph, states: Tensor, title: str) -> None:
     """Print states as labels, one row a sample; wide models show their first variables."""
     shown = model.variables[:_MOST_COLUMNS]
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 2))
+    table = Table(title=escape(title), title_justify="left", box=None, padding=(0, 2))
     for variable in shown:
         table.add_column(escape(variable.name))
     for row in states.tolist():

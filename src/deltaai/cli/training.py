@@ -8,9 +8,11 @@ from typing import Any
 import torch
 
 from deltaai.cli import show
+from deltaai.cli.outputs import Output, check_outputs
 from deltaai.cli.parsing import parse_names
 from deltaai.cli.progress import bars
-from deltaai.errors import DeltaAIError
+from deltaai.cli.sources import SAMPLER_SUFFIX
+from deltaai.errors import ConfigError, DeltaAIError, OutputError
 from deltaai.inference.fit import fit
 from deltaai.inference.sampler import Sampler
 from deltaai.io import read
@@ -25,6 +27,7 @@ def run_fit(
     orders: str,
     seed: int,
     resume: bool,
+    restart: bool,
     metrics: Path | None,
     evidence: str | None,
     is_json: bool,
@@ -34,13 +37,16 @@ def run_fit(
     """Train, save, and say how good the sampler is."""
     if orders not in {"one", "many"}:
         raise DeltaAIError(f"--orders is {orders!r}: choose one or many")
-    if not output.name:
-        raise DeltaAIError("--output names no file: write for example -o model.dai")
-    if not output.parent.is_dir():
-        raise DeltaAIError(f"there is no folder {output.parent} to write {output.name} to")
-    checkpoint = output.with_name(output.name + ".checkpoint")
-    if resume and not checkpoint.exists():
-        raise DeltaAIError(f"nothing to resume: there is no {checkpoint}")
+    checkpoint = output.with_name(output.name + ".checkpoint") if output.name else output
+    check_outputs(
+        [
+            Output("--output", output, "samplers", (SAMPLER_SUFFIX,)),
+            Output("the checkpoint of --output", checkpoint, "runs", (".checkpoint",)),
+            Output("--metrics", metrics, "courses of training", (".jsonl", ".csv")),
+        ],
+        [file],
+    )
+    _settle_checkpoint(checkpoint, resume=resume, restart=restart)
     model = read(file)
     show.detail(f"read {file}: {show.plural(model.num_variables, 'variable')}")
     try:
@@ -54,15 +60,21 @@ def run_fit(
                 resume=resume,
                 metrics=metrics,
                 watch=shown.training,
-                checkpoint_every=_CHECKPOINT_EVERY,
-                **settings,
+                **{"checkpoint_every": _CHECKPOINT_EVERY} | settings,
             )
+        show.detail(f"trained with {sampler.config.to_dict()}")
+        sampler.save(output)
     except KeyboardInterrupt:
         if checkpoint.exists():
-            show.err.print(f"stopped; continue with the same command and --resume ({checkpoint})")
+            show.note(f"stopped; continue with the same command and --resume ({checkpoint})")
         raise
-    show.detail(f"trained with {sampler.config.to_dict()}")
-    sampler.save(output)
+    except OutputError as error:
+        if checkpoint.exists():
+            raise OutputError(
+                f"{error}; the run is kept in {checkpoint}: make room, and go on with the same "
+                "command and --resume"
+            ) from None
+        raise
     checkpoint.unlink(missing_ok=True)
     generator = torch.Generator().manual_seed(seed + 1)
     found = sampler.diagnostics
@@ -81,6 +93,21 @@ def run_fit(
             show.figures_csv({"sampler": str(output), **{k: _cell(v) for k, v in found.items()}})
     else:
         _summary(output, sampler, worst)
+
+
+def _settle_checkpoint(checkpoint: Path, *, resume: bool, restart: bool) -> None:
+    """Do not lose an earlier run: it is continued, or given up, as the user says."""
+    if resume and restart:
+        raise ConfigError("choose one of --resume and --restart")
+    if resume and not checkpoint.exists():
+        raise ConfigError(f"nothing to resume: there is no {checkpoint}")
+    if restart:
+        checkpoint.unlink(missing_ok=True)
+    elif not resume and checkpoint.exists():
+        raise ConfigError(
+            f"{checkpoint} holds a run that was interrupted: go on with it with --resume, or give "
+            "it up with --restart"
+        )
 
 
 def _largest_residuals(sampler: Sampler, generator: torch.Generator) -> dict[str, float]:

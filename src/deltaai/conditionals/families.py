@@ -11,7 +11,7 @@ from deltaai.conditionals.layout import Layout
 from deltaai.conditionals.local import LocalConditionals
 from deltaai.conditionals.mae import MaskedAutoencoder
 from deltaai.conditionals.table import TableConditionals
-from deltaai.errors import ConfigError, did_you_mean
+from deltaai.errors import ConfigError, Setting, did_you_mean
 
 Family = Literal["local", "table", "mae"]
 
@@ -41,7 +41,9 @@ def build_conditionals(
         case "mae":
             return MaskedAutoencoder(layout, hidden, generator=generator)
         case "table" if takes_masks:
-            raise ConfigError("tables hold one order: choose orders='one', or another family")
+            raise ConfigError(
+                "tables hold one order: choose ", Setting("orders", "one"), ", or another family"
+            )
         case "table":
             return TableConditionals(layout)
     names = get_args(Family)

@@ -26,7 +26,7 @@ from torch.nn import functional
 from deltaai.conditionals.base import Conditionals, Known
 from deltaai.conditionals.dense import DenseLayers, uniform_weights
 from deltaai.conditionals.layout import Bucket, Layout
-from deltaai.errors import ConfigError
+from deltaai.errors import ConfigError, Setting
 
 # Rows that the network sees at once: bounds what is not kept for gradients.
 _ROWS_AT_ONCE = 8192
@@ -117,8 +117,10 @@ class MaskedAutoencoder(Conditionals):
         """Make every correction constant: the biases of the heads, and the marginals."""
         if when_known is not None:
             raise ConfigError(
-                "the masked autoencoder has one bias for all that may be known: choose "
-                "orders='one', or family='local'"
+                "the masked autoencoder has one bias for all that may be known: choose ",
+                Setting("orders", "one"),
+                ", or ",
+                Setting("family", "local"),
             )
         self.heads.zero_()
         self.head_biases.copy_(rows)

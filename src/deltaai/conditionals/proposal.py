@@ -19,7 +19,7 @@ from torch import Tensor
 from deltaai.conditionals.base import Conditionals, Known
 from deltaai.conditionals.informed import FactorTerms
 from deltaai.conditionals.layout import Bucket, Layout
-from deltaai.errors import ModelError
+from deltaai.errors import ModelError, Setting
 from deltaai.graphs import Dag
 from deltaai.models import FactorGraph
 
@@ -136,5 +136,7 @@ def refuse_zeros(model: FactorGraph) -> None:
                 raise ModelError(
                     f"the model has zero or non-finite entries ({type(group).__name__}.{name}): "
                     "training needs factors that are positive everywhere; use exact inference, or "
-                    "fit(smoothing=1e-3) to train on tables without zeros"
+                    "fit with ",
+                    Setting("smoothing", 1e-3),
+                    " to train on tables without zeros",
                 )

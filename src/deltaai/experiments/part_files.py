@@ -21,10 +21,9 @@ from pathlib import Path
 
 import torch
 
-from deltaai.errors import DeltaAIError, FormatError
+from deltaai.errors import DeltaAIError, FormatError, one_line
 from deltaai.experiments.parts import Part, Row
 from deltaai.io.atomic import replace_file
-from deltaai.io.source import one_line
 
 COLUMNS = ("step", "seconds", "metric", "value")
 FOLDER = "parts"

@@ -28,7 +28,7 @@ from deltaai.experiments.plots import NoPlotError, write_plot
 from deltaai.experiments.results import write_table
 from deltaai.experiments.runner import Outcome, Standing, run_parts
 from deltaai.experiments.summary import summary_text
-from deltaai.io.atomic import replace_file
+from deltaai.io.atomic import check_replaceable, replace_file
 
 
 class FolderError(DeltaAIError):
@@ -103,6 +103,7 @@ def reproduce(
     if not wanted:
         raise ConfigError("no part has one of these methods and one of these models: choose others")
     present = _open_folder(folder, experiment, scale, resume)
+    check_replaceable(folder / experiment.name)  # now, not after the first part
     missing = [part for part in wanted if present.get(part.name) != part]
     failures: list[Outcome] = []
     machine = describe_machine()

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array, csr_matrix
-from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
+import scipy  # its parts come when they are needed
 
 from deltaai.errors import GraphError
 from deltaai.graphs.chordal import ChordalGraph
@@ -71,8 +70,8 @@ def junction_tree(graph: ChordalGraph, rng: np.random.Generator | None = None) -
     # Weights are whole numbers, so adding less than one breaks ties and nothing else.
     jitter = np.zeros(len(weight)) if rng is None else rng.random(len(weight)) * 0.5
     cost = graph.num_vertices + 1.0 - weight + jitter
-    tree = minimum_spanning_tree(
-        coo_array((cost, (first, second)), shape=(num_cliques, num_cliques)).tocsr()
+    tree = scipy.sparse.csgraph.minimum_spanning_tree(
+        scipy.sparse.coo_array((cost, (first, second)), shape=(num_cliques, num_cliques)).tocsr()
     )
     return _rooted(graph, tree, rng)
 
@@ -91,7 +90,7 @@ def _candidates(
         pairs.append(_pairs_that_meet(graph, rng))
     key = np.unique(np.concatenate(pairs))
     first, second = np.divmod(key, count)
-    member = csr_array(
+    member = scipy.sparse.csr_array(
         (
             np.ones(sum(map(len, graph.cliques)), dtype=np.int64),
             _flat(graph.cliques),
@@ -138,10 +137,12 @@ def _cliques_with(graph: ChordalGraph) -> list[IntArray]:
 
 
 def _rooted(
-    graph: ChordalGraph, tree: csr_matrix | csr_array, rng: np.random.Generator | None
+    graph: ChordalGraph,
+    tree: scipy.sparse.csr_matrix | scipy.sparse.csr_array,
+    rng: np.random.Generator | None,
 ) -> JunctionTree:
     num_cliques = len(graph.cliques)
-    _, component = connected_components(tree, directed=False)
+    _, component = scipy.sparse.csgraph.connected_components(tree, directed=False)
     priority = np.arange(num_cliques) if rng is None else rng.permutation(num_cliques)
     roots: dict[int, int] = {}
     for clique in priority.tolist():
@@ -149,7 +150,7 @@ def _rooted(
     order: list[int] = []
     parents = np.full(num_cliques, -1)
     for root in roots.values():
-        visited, predecessors = breadth_first_order(tree, root, directed=False)
+        visited, predecessors = scipy.sparse.csgraph.breadth_first_order(tree, root, directed=False)
         order += visited.tolist()
         parents[visited[1:]] = predecessors[visited[1:]]
     return JunctionTree(graph, tuple(order), tuple(parents.tolist()))

@@ -13,8 +13,7 @@ import heapq
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import reverse_cuthill_mckee
+import scipy  # its parts come when they are needed
 
 from deltaai.graphs.undirected import UndirectedGraph
 
@@ -90,10 +89,11 @@ def sweep_order(graph: UndirectedGraph) -> Order:
         return ()
     ones = np.ones(len(graph.targets), dtype=np.int8)
     shape = (graph.num_vertices, graph.num_vertices)
-    matrix = csr_array(
+    matrix = scipy.sparse.csr_array(
         (ones, graph.targets.astype(np.int32), graph.offsets.astype(np.int32)), shape
     )
-    return tuple(reverse_cuthill_mckee(matrix, symmetric_mode=True)[::-1].tolist())
+    order = scipy.sparse.csgraph.reverse_cuthill_mckee(matrix, symmetric_mode=True)
+    return tuple(order[::-1].tolist())
 
 
 def maximum_cardinality_order(graph: UndirectedGraph, preferred: Iterable[int] = ()) -> Order:

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
-from scipy import stats
+import scipy  # its parts come when they are needed
 
 from deltaai.inference.trust import Status
 
@@ -89,7 +89,7 @@ class Estimate(Quality):
         >>> round(low, 3), round(high, 3)
         (0.804, 1.196)
         """
-        reach = stats.t.ppf((1 + CONFIDENCE) / 2, self.degrees) * np.asarray(self.stderr)
+        reach = scipy.special.stdtrit(self.degrees, (1 + CONFIDENCE) / 2) * np.asarray(self.stderr)
         if isinstance(self.value, np.ndarray):
             low, high = self.value - reach, self.value + reach
             return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)

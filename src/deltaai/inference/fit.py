@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from deltaai.conditionals.proposal import refuse_zeros
-from deltaai.errors import ConfigError, ModelError, StateError
+from deltaai.errors import ConfigError, ModelError, Setting, StateError
 from deltaai.inference.defaults import suitable_config, suitable_graph, suitable_hidden
 from deltaai.inference.initial import check_initial, start_from_messages
 from deltaai.inference.proposals import EvidenceKind, build_proposal
@@ -90,14 +90,16 @@ def fit(
         raise ModelError("the model has no variables, so there is nothing to train")
     check_initial(initial)
     if not 0 <= seed < 2**63:
-        raise ConfigError(f"seed is {seed}: it must be from 0 to 2^63 - 1")
+        raise ConfigError(Setting("seed"), f" is {seed}: it must be from 0 to 2^63 - 1")
     target = model if smoothing is None else smoothed(model, smoothing)
     refuse_zeros(target)
     given = _given(model, evidence, orders, states, settings)
     if initial is not None and isinstance(given, tuple):
         raise ConfigError(
-            "initial='bp' starts from messages without evidence, and here there is some every "
-            "time: leave initial out, or choose evidence='any'"
+            Setting("initial", "bp"),
+            " starts from messages without evidence, and here there is some every time: leave it "
+            "out, or choose ",
+            Setting("evidence", "any"),
         )
     sources = Orders.of(suitable_graph(model, given if isinstance(given, tuple) else ()), orders)
     width = hidden or suitable_hidden(target, family)
@@ -156,8 +158,12 @@ def fit(
         limited_threads(threads),
         MetricsLog(log_path, trainer.step if is_resumed else None) as log,
     ):
+        if not log.rows:  # a run that is resumed with a log for the first time
+            log.extend(trainer.history)
+        elif not trainer.history:  # or from a checkpoint that kept none
+            trainer.history += log.rows
         trainer.run(checkpoint=path, metrics=log, watch=watch)
-        history = [dict(row) for row in log.rows]
+        history = [dict(row) for row in trainer.history]
     rest = (family, width, given, smoothing, history)
     return Sampler(model, proposal, sources, config, *rest)
 
@@ -173,16 +179,16 @@ def _given(
     if evidence is None:
         return None
     if orders != "one":
-        raise ConfigError("evidence is trained in one order: choose orders='one'")
+        raise ConfigError("evidence is trained in one order: choose ", Setting("orders", "one"))
     if states is not None or settings.get("objective", "delta") != "delta":
         raise ConfigError(
-            "with evidence, q is trained with the Delta objective at its own states: leave states "
-            "and objective out"
+            "with evidence, q is trained with the Delta objective at its own states: leave out ",
+            Setting("states" if states is not None else "objective"),
         )
     if evidence == "any":
         return "any"
     if isinstance(evidence, str):
-        raise ConfigError(f"evidence is {evidence!r}: give 'any', or a list of names")
+        raise ConfigError(Setting("evidence"), f" is {evidence!r}: give 'any', or a list of names")
     variables = tuple(sorted({model.index(name) for name in evidence}))
     if not variables or len(variables) == model.num_variables:
         raise ConfigError(

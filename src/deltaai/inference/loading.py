@@ -8,11 +8,10 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from deltaai.errors import FormatError, ModelError
+from deltaai.errors import FormatError, ModelError, one_line
 from deltaai.graphs import ChordalGraph, UndirectedGraph
 from deltaai.inference.proposals import EvidenceKind, build_proposal
 from deltaai.inference.sampler import DIAGNOSTICS, SAMPLER_KIND, Sampler
-from deltaai.io.source import one_line
 from deltaai.models.storage import model_from_tensors
 from deltaai.sampling.orders import Orders, OrdersKind
 from deltaai.training.checkpoint import load_tensors

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from deltaai.errors import ConfigError, MemoryLimitError, NotAffordableError
+from deltaai.errors import ConfigError, MemoryLimitError, NotAffordableError, Setting, WeightError
 from deltaai.exact import ConditionedInference, find_cutset
 from deltaai.exact.inference import ExactInference, Progress
 from deltaai.inference.answer import Answer, exact_answer
@@ -39,7 +39,6 @@ from deltaai.messages import loopy_belief_propagation, mini_bucket_bound
 from deltaai.models import Evidence, FactorGraph
 from deltaai.models.determinism import propagate_zeros
 from deltaai.models.reduction import Reduction
-from deltaai.sampling.importance import WeightError
 from deltaai.training.loop import Progress as TrainingProgress
 
 METHODS = ("auto", "exact", "sampler", "bp")
@@ -128,7 +127,9 @@ def query(
     planned = None
     if isinstance(source, Sampler):
         if method not in {"auto", "sampler"}:
-            raise ConfigError(f"method is {method!r}, but a sampler was given: give its model")
+            raise ConfigError(
+                Setting("method"), f" is {method!r}, but a sampler was given: give its model"
+            )
         generator = torch.Generator().manual_seed(seed)
         answer = source.answer(evidence, num_samples, generator, check_samples=counts[1])
     elif method == "bp":

@@ -8,6 +8,7 @@ from deltaai.errors import (
     ConfigError,
     EvidenceError,
     NotAffordableError,
+    Setting,
     did_you_mean,
     format_bytes,
 )
@@ -28,7 +29,7 @@ def check_method(method: str, known: Sequence[str]) -> None:
     """
     if method not in known:
         guess = did_you_mean(method, known) or ";"
-        raise ConfigError(f"method is {method!r}{guess} One of {', '.join(known)}")
+        raise ConfigError(Setting("method"), f" is {method!r}{guess} One of {', '.join(known)}")
 
 
 def asked_names(model: FactorGraph, of: Sequence[str] | None) -> list[str]:

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from deltaai.conditionals import Proposal, known_under
-from deltaai.errors import EvidenceError, StateError
+from deltaai.errors import EvidenceError, Setting, StateError
 from deltaai.graphs import Dag, random_dag
 from deltaai.inference.answer import Answer, sampled_answer, sampled_quality
 from deltaai.inference.defaults import columns_at_once
@@ -237,7 +237,8 @@ class Sampler:
             if missing:
                 raise EvidenceError(
                     f"this sampler needs the values of {', '.join(missing)}: give them, or fit "
-                    "with evidence='any'"
+                    "with ",
+                    Setting("evidence", "any"),
                 )
         with limited_threads(1):
             yield from self._drawer.draw(resolved, num_samples, generator)
@@ -332,7 +333,9 @@ class Sampler:
             return self.orders.fixed
         if self.orders.kind == "one" and dag.parents != self.orders.fixed.parents:
             raise StateError(
-                "this sampler was trained for one order: fit with orders='many' to use others"
+                "this sampler was trained for one order: fit with ",
+                Setting("orders", "many"),
+                " to use others",
             )
         if not self.orders.graph.contains(dag.skeleton):
             raise StateError("the order is no orientation of the sampler's chordal graph")

@@ -24,6 +24,8 @@ from deltaai.errors import (
     EvidenceError,
     ImpossibleEvidenceError,
     MemoryLimitError,
+    Setting,
+    WeightError,
 )
 from deltaai.exact import RowInference, default_memory_limit
 from deltaai.exact.inference import ExactInference, Progress
@@ -40,7 +42,6 @@ from deltaai.inference.table_answer import IMPOSSIBLE, TableAnswer
 from deltaai.io.evidence_table import rows_from_table
 from deltaai.models import FactorGraph
 from deltaai.models.determinism import propagate_zeros
-from deltaai.sampling.importance import WeightError
 from deltaai.training.loop import Progress as TrainingProgress
 
 METHODS = ("auto", "exact", "sampler")
@@ -109,7 +110,9 @@ def query_table(
     checks = check_rows, num_samples if check_samples is None else check_samples
     if isinstance(source, Sampler):
         if method == "exact":
-            raise ConfigError("method is 'exact', but a sampler was given: give its model")
+            raise ConfigError(
+                Setting("method"), " is 'exact', but a sampler was given: give its model"
+            )
         _sampled(found, source, num_samples, checks, generator, progress)
         return found.answer("sampler", start)
     if method != "sampler":

@@ -29,9 +29,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import scipy
 import torch
 from jaxtyping import Float64, Int
-from scipy import stats
 from torch import Tensor
 
 from deltaai.errors import StateError
@@ -149,7 +149,7 @@ class WeightedSamples:
         logs = log_means(self.log_weights, -(-size // self.group_size) * self.group_size)
         if len(logs) < 2 or not bool(torch.isfinite(logs).all()):
             return -math.inf
-        reach = stats.t.ppf(_BOUND_CONFIDENCE, len(logs) - 1) / math.sqrt(len(logs))
+        reach = scipy.special.stdtrit(len(logs) - 1, _BOUND_CONFIDENCE) / math.sqrt(len(logs))
         return float(logs.mean() - reach * logs.std())
 
     def marginals(self, *, is_weighted: bool = True) -> dict[str, np.ndarray]:

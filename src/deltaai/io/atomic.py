@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import os
 import secrets
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-from deltaai.errors import DeltaAIError
+from deltaai.errors import OutputError
 
 _LEFTOVER_SECONDS = 3600.0
 
@@ -20,12 +22,12 @@ def replace_file(path: str | Path, content: bytes) -> None:
 
     What is there and is not a file, such as a pipe or ``/dev/null``, is written to and stays.
     """
-    try:
+    with _told(path):
         if _is_device(Path(path)):
             Path(path).write_bytes(content)
             return
         target = Path(path).resolve()  # a link stays a link
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
+        temporary = _beside(target)
         try:
             with temporary.open("xb") as stream:
                 stream.write(content)
@@ -37,9 +39,37 @@ def replace_file(path: str | Path, content: bytes) -> None:
         finally:
             temporary.unlink(missing_ok=True)
         _settle_folder(target)
+
+
+def check_replaceable(path: str | Path) -> None:
+    """Raise the error that writing the file would end with, as far as it is known before.
+
+    A file is made beside the target, as when it is written, and removed.
+    """
+    with _told(path):
+        target = Path(path).resolve()
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "this is a folder; name a file in it")
+        if target.exists() and not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, "the file that is there may not be changed")
+        if not _is_device(target):
+            temporary = _beside(target)
+            temporary.open("xb").close()
+            temporary.unlink()
+
+
+@contextlib.contextmanager
+def _told(path: str | Path) -> Iterator[None]:
+    """Say in one line what is wrong with a file that is written."""
+    try:
+        yield
     except (OSError, RuntimeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise DeltaAIError(f"cannot write {path}: {reason}") from None
+        raise OutputError(f"cannot write {path}: {reason}") from None
+
+
+def _beside(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
 
 
 def _is_device(path: Path) -> bool:

@@ -18,8 +18,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from deltaai.errors import EvidenceError, FormatError
-from deltaai.io.source import Source, one_line
+from deltaai.errors import EvidenceError, FormatError, one_line
+from deltaai.io.source import Source
 from deltaai.models import FactorGraph
 
 Rows = Int[Tensor, "row var"]  # states; -1 where nothing is known

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from itertools import islice
 
-from deltaai.errors import FormatError
+from deltaai.errors import FormatError, one_line
 
 _WORD = re.compile(r"\S+")
 
@@ -44,21 +44,6 @@ class Source:
     def error_at_end(self, message: str) -> FormatError:
         """Make the error for something missing at the end of the text."""
         return self.error(len(self.text.rstrip()), message)
-
-
-def one_line(message: object, longest: int = 1000) -> str:
-    r"""Write a message on one line, without its middle when it is long.
-
-    What stands in a file may end up in a message: line breaks of all kinds, codes that a terminal
-    obeys, names of any length.
-
-    >>> one_line("two\nlines"), one_line("no state \x1b[31m"), one_line("a" * 50, longest=9)
-    ('two lines', 'no state \\x1b[31m', 'aaaa ... aaaa')
-    """
-    words = " ".join(str(message).split())
-    plain = "".join(c if c.isprintable() else repr(c)[1:-1] for c in words)
-    half = longest // 2
-    return plain if len(plain) <= longest else f"{plain[:half]} ... {plain[-half:]}"
 
 
 def excerpt(found: str, longest: int = 40) -> str:

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import scipy  # its parts come when they are needed
 import torch
 from jaxtyping import Float
-from scipy.optimize import minimize
 from torch import Tensor
 
 from deltaai.messages.mini_bucket_passes import MiniBucketPasses
@@ -53,7 +53,7 @@ def tighten(passes: MiniBucketPasses, num_iterations: int, report: Callable[[int
         "ftol": _SMALLEST_GAIN,
         "gtol": 0.0,
     }
-    minimize(bound, np.zeros(length), jac=True, method="L-BFGS-B", options=options)
+    scipy.optimize.minimize(bound, np.zeros(length), jac=True, method="L-BFGS-B", options=options)
     return min(seen)
 
 

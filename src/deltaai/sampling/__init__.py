@@ -5,7 +5,6 @@ from deltaai.sampling.gibbs import GibbsKernel
 from deltaai.sampling.gradient_moves import GibbsWithGradientsKernel
 from deltaai.sampling.importance import (
     ImportanceEstimate,
-    WeightError,
     estimate_from_log_weights,
     normalised_weights,
     pareto_khat,
@@ -25,7 +24,6 @@ __all__ = [
     "Kernel",
     "ParallelTemperingKernel",
     "StepInfo",
-    "WeightError",
     "annealed_chains",
     "estimate_from_log_weights",
     "geometric_betas",

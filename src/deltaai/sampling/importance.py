@@ -24,15 +24,11 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from deltaai.errors import DeltaAIError
+from deltaai.errors import WeightError
 
 LogWeights = Tensor | npt.NDArray[np.floating[Any]]
 
 _SMALLEST_TAIL = 5  # weights that a tail must have for a shape to be fitted to it
-
-
-class WeightError(DeltaAIError, ValueError):
-    """Log importance weights that are no weights: NaN, plus infinity, none, or all zero."""
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,8 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from deltaai.errors import DeltaAIError, FormatError
+from deltaai.errors import DeltaAIError, FormatError, one_line
 from deltaai.io.atomic import replace_file
-from deltaai.io.source import one_line
 
 FORMAT_NAME = "deltaai"
 FORMAT_VERSION = 1

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
-from deltaai.errors import ConfigError, did_you_mean
+from deltaai.errors import ConfigError, Setting, did_you_mean
 
 Schedule = Literal["cosine", "step", "constant"]
 Alternatives = Literal["one", "all"]
@@ -161,7 +161,7 @@ class TrainingConfig:
         self._check_number("exploration", highest=1, is_zero_allowed=True)
         if not _is_finite(self.log_partition):
             raise ConfigError(
-                f"log_partition is {self.log_partition!r}; it must be a finite number"
+                Setting("log_partition"), f" is {self.log_partition!r}; it must be a finite number"
             )
         object.__setattr__(self, "log_partition", float(self.log_partition))
         self._check_choice("objective", get_args(ObjectiveName))
@@ -206,7 +206,7 @@ class TrainingConfig:
         if not is_whole or value < lowest or (highest is not None and value > highest):
             upper = "" if highest is None else f" and at most {highest}"
             raise ConfigError(
-                f"{name} is {value!r}; it must be a whole number, at least {lowest}{upper}"
+                Setting(name), f" is {value!r}; it must be a whole number, at least {lowest}{upper}"
             )
 
     def _check_number(
@@ -220,24 +220,30 @@ class TrainingConfig:
         if not is_in_range:
             lower = "at least 0" if is_zero_allowed else "above 0"
             upper = "" if highest is None else f" and at most {highest}"
-            raise ConfigError(f"{name} is {value!r}; it must be a finite number {lower}{upper}")
+            raise ConfigError(
+                Setting(name), f" is {value!r}; it must be a finite number {lower}{upper}"
+            )
         object.__setattr__(self, name, float(value))  # so that equal settings read alike in files
 
     def _check_choice(self, name: str, choices: tuple[str, ...]) -> None:
         value = getattr(self, name)
         if value not in choices:
             guess = did_you_mean(value, choices) if isinstance(value, str) else ""
-            raise ConfigError(f"{name} is {value!r}{guess or '; one of ' + ', '.join(choices)}")
+            listed = "; one of " + ", ".join(choices)
+            raise ConfigError(Setting(name), f" is {value!r}{guess or listed}")
 
     def _check_step_decay_at(self) -> None:
         at = self.step_decay_at
         if not isinstance(at, tuple) or not all(_is_finite(fraction) for fraction in at):
-            raise ConfigError(f"step_decay_at is {at!r}; it must be a tuple of numbers")
+            raise ConfigError(
+                Setting("step_decay_at"), f" is {at!r}; it must be a tuple of numbers"
+            )
         bounded = (0, *at, 1)
         if any(later <= earlier for earlier, later in pairwise(bounded)):
             raise ConfigError(
-                f"step_decay_at is {at!r}; it must hold increasing fractions of the run, "
-                "each above 0 and below 1"
+                Setting("step_decay_at"),
+                f" is {at!r}; it must hold increasing fractions of the run, "
+                "each above 0 and below 1",
             )
         object.__setattr__(self, "step_decay_at", tuple(float(fraction) for fraction in at))
 
@@ -245,27 +251,37 @@ class TrainingConfig:
         for name in ("warmup_steps", "anneal_steps"):
             if getattr(self, name) > self.steps:
                 raise ConfigError(
-                    f"{name} is {getattr(self, name)} but training ends after {self.steps} steps; "
-                    f"lower it, or raise steps"
+                    Setting(name),
+                    f" is {getattr(self, name)} but training ends after {self.steps} steps; lower "
+                    "it, or raise ",
+                    Setting("steps"),
                 )
         if self.temperature != 1 and self.policy not in _TEMPERED:
             raise ConfigError(
-                f"temperature is {self.temperature} but policy {self.policy!r} does not use it; "
-                f"choose {' or '.join(_TEMPERED)}"
+                Setting("temperature"),
+                f" is {self.temperature} but policy {self.policy!r} does not use it; "
+                f"choose {' or '.join(_TEMPERED)}",
             )
         if self.exploration != 0 and self.policy not in _MIXTURES:
             raise ConfigError(
-                f"exploration is {self.exploration} but policy {self.policy!r} does not use it; "
-                f"choose {' or '.join(_MIXTURES)}"
+                Setting("exploration"),
+                f" is {self.exploration} but policy {self.policy!r} does not use it; "
+                f"choose {' or '.join(_MIXTURES)}",
             )
         if self.policy == "annealed" and self.anneal_steps == 0:
             raise ConfigError(
-                "policy is 'annealed' but anneal_steps is 0: set it, or choose 'tempered'"
+                Setting("policy"),
+                " is 'annealed' but ",
+                Setting("anneal_steps"),
+                " is 0: set it, or choose 'tempered'",
             )
         for name in ("target_ess", "target_kl"):
             if getattr(self, name) is not None and self.evaluate_every == 0:
                 raise ConfigError(
-                    f"{name} is set but evaluate_every is 0, so it would never be measured"
+                    Setting(name),
+                    " is set but ",
+                    Setting("evaluate_every"),
+                    " is 0, so it would never be measured",
                 )
 
 

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from deltaai.conditionals import Proposal
 from deltaai.conditionals.evidence import Observed, known_given
-from deltaai.errors import ConfigError
+from deltaai.errors import ConfigError, Setting
 from deltaai.objectives.delta import delta_residuals, draw_alternatives, prepare
 from deltaai.sampling.chains import ChainState
 from deltaai.sampling.conditioned import GivenSchedule, sample_given
@@ -51,7 +51,7 @@ class GivenEvidence(Task):
 
     def __init__(self, proposal: Proposal, orders: Orders) -> None:
         if orders.kind != "one":
-            raise ConfigError("evidence is trained in one order: choose orders='one'")
+            raise ConfigError("evidence is trained in one order: choose ", Setting("orders", "one"))
         self.proposal = proposal
         self.trained = nn.ModuleDict({"conditionals": proposal.conditionals})
         self.schedule = GivenSchedule.build(proposal, orders.fixed)

@@ -21,8 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deltaai.errors import FormatError, TrainingError
-from deltaai.io.source import one_line
+from deltaai.errors import FormatError, Setting, TrainingError, one_line
 from deltaai.objectives.log_variance import LogVarianceObjective
 from deltaai.sampling.importance import ImportanceEstimate
 from deltaai.sampling.policies import ON_POLICY, Policy
@@ -30,7 +29,7 @@ from deltaai.training import polishing
 from deltaai.training.checkpoint import load_tensors, save_tensors
 from deltaai.training.config import TrainingConfig
 from deltaai.training.full_samples import FullSamples
-from deltaai.training.metrics import MetricsLog
+from deltaai.training.metrics import MetricsLog, Row
 from deltaai.training.packing import pack_state, unpack_state
 from deltaai.training.schedules import (
     inverse_temperature_at,
@@ -41,6 +40,7 @@ from deltaai.training.schedules import (
 from deltaai.training.task import Task
 
 CHECKPOINT_KIND = "checkpoint"
+_FREE = ("time_limit", "checkpoint_every")  # settings that may change when a run is resumed
 
 
 @dataclass
@@ -79,6 +79,7 @@ class Trainer:
         self.step = 0
         self.seconds = 0.0
         self.before: polishing.Before | None = None  # q as it was before polishing
+        self.history: list[Row] = []  # what was measured, from the first step on
         self.last_step = self.config.steps + self.config.polish_steps
 
     # -- the loop ------------------------------------------------------------------------------
@@ -108,8 +109,9 @@ class Trainer:
             is_due = config.evaluate_every and self.step % config.evaluate_every == 0
             if is_last or is_due or self.step == config.steps:
                 progress.estimate = estimate = self._estimate()
+                self.history.append(_metrics_row(progress))
                 if metrics is not None:
-                    metrics.append(_metrics_row(progress))
+                    metrics.append(self.history[-1])
             if watch is not None:
                 watch(progress)
             is_done = is_last or (progress.estimate is not None and self._is_reached(estimate))
@@ -139,8 +141,13 @@ class Trainer:
         if not math.isfinite(value):
             kept = f"; the last good state is in {checkpoint}" if checkpoint else ""
             raise TrainingError(
-                f"the loss is {value} at step {self.step}: lower learning_rate, set gradient_clip "
-                f"or raise anneal_steps{kept}"
+                f"the loss is {value} at step {self.step}: lower ",
+                Setting("learning_rate"),
+                ", set ",
+                Setting("gradient_clip"),
+                " or raise ",
+                Setting("anneal_steps"),
+                kept,
             )
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -194,7 +201,8 @@ class Trainer:
     def _take_up_polishing(self) -> None:
         if not isinstance(self.task, FullSamples):
             raise TrainingError(
-                "only training at full samples can be polished: set polish_steps to 0"
+                "only training at full samples can be polished: choose ",
+                Setting("polish_steps", 0),
             )
         self.task = self.task.with_objective(LogVarianceObjective(self.task.proposal))
 
@@ -218,6 +226,7 @@ class Trainer:
             "before": None if self.before is None else vars(self.before),
             "step": self.step,
             "seconds": self.seconds,
+            "history": self.history,
         }
         tensors, packed = pack_state(state)
         metadata = {
@@ -248,16 +257,21 @@ class Trainer:
                 "the model it was made for"
             )
         theirs, ours = metadata["config"], self.config.to_dict()
-        changed = [name for name in ours if theirs.get(name) != ours[name] and name != "time_limit"]
+        changed = [name for name in ours if theirs.get(name) != ours[name] and name not in _FREE]
         if changed:
+            listed = [part for name in changed for part in (", ", Setting(name))][1:]
             raise TrainingError(
-                f"{path} was made with other settings ({', '.join(changed)}); use the same to "
-                "resume, or start anew"
+                f"{path} was made with other settings (",
+                *listed,
+                "); use the same to resume, or start anew",
             )
         state = unpack_state(tensors, metadata["state"])
         self.step, self.seconds = state["step"], state["seconds"]
         if type(self.step) is not int or self.step < 0 or not math.isfinite(self.seconds):
             raise ValueError(f"step {self.step!r} after {self.seconds!r} seconds")
+        self.history = state.get("history", [])  # runs of earlier versions have none
+        if not _is_history(self.history, self.step):
+            raise ValueError("its history is not a list of measurements up to its step")
         if state["before"] is not None:
             self.before = polishing.Before(**state["before"])
             self._take_up_polishing()
@@ -286,8 +300,15 @@ def policy_at(config: TrainingConfig, step: int) -> Policy:
     return ON_POLICY
 
 
-def _metrics_row(progress: Progress) -> dict[str, float | int]:
-    row: dict[str, float | int] = {
+def _is_history(history: object, step: int) -> bool:
+    return isinstance(history, list) and all(
+        isinstance(row, dict) and type(row.get("step")) is int and row["step"] <= step
+        for row in history
+    )
+
+
+def _metrics_row(progress: Progress) -> Row:
+    row: Row = {
         "step": progress.step,
         "seconds": progress.seconds,
         "loss": progress.loss,

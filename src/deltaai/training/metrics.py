@@ -15,12 +15,12 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, TextIO
 
-from deltaai.errors import DeltaAIError, FormatError
+from deltaai.errors import DeltaAIError, FormatError, OutputError
 from deltaai.io.atomic import replace_file
 
 Value = float | int | str | bool | None
@@ -80,7 +80,12 @@ class MetricsLog:
             self._stream.write(self._format.line(added))
             self._stream.flush()
         except OSError as error:
-            raise DeltaAIError(f"cannot write {self.path}: {error.strerror}") from None
+            raise OutputError(f"cannot write {self.path}: {error.strerror}") from None
+
+    def extend(self, rows: Iterable[Mapping[str, Value]]) -> None:
+        """Add several rows."""
+        for row in rows:
+            self.append(row)
 
     def close(self) -> None:
         """Close the file; the rows stay in memory."""

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from deltaai.conditionals import Proposal
-from deltaai.errors import ConfigError
+from deltaai.errors import ConfigError, Setting
 from deltaai.objectives.delta import draw_alternatives
 from deltaai.objectives.sub_dag import prepare_sub_dags, sample_sub_dags, sub_dag_residuals
 from deltaai.objectives.sub_dag_plan import SubDagPlanner
@@ -36,7 +36,9 @@ class SubDags(Task):
 
     def __init__(self, proposal: Proposal, orders: Orders, size: int) -> None:
         if orders.kind != "many":
-            raise ConfigError("sub-DAGs are parts of random orders: choose orders='many'")
+            raise ConfigError(
+                "sub-DAGs are parts of random orders: choose ", Setting("orders", "many")
+            )
         self.proposal, self.orders, self.size = proposal, orders, size
         self.trained = nn.ModuleDict({"conditionals": proposal.conditionals})
         self.planner = SubDagPlanner(proposal, orders.graph)

@@ -1,0 +1,83 @@
+"""Files that a command will write, looked at before it does anything else.
+
+Minutes of work must not end at a folder that is not there, and no output may take the place of
+what is read or of another output. Nothing is written here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+from deltaai.errors import ConfigError, OutputError
+from deltaai.io.atomic import check_replaceable
+
+
+@dataclass(frozen=True)
+class Output:
+    """A file that a command is to write.
+
+    Parameters
+    ----------
+    option : what names it on the command line.
+    path : the file; nothing if the option was not given.
+    content : what is written to it, in the plural.
+    suffixes : what its name may end with, in small letters; capitals will do.
+    """
+
+    option: str
+    path: Path | None
+    content: str
+    suffixes: tuple[str, ...]
+
+
+def check_outputs(outputs: Sequence[Output], inputs: Sequence[Path | None]) -> None:
+    """Refuse outputs that cannot be written or would destroy something.
+
+    Parameters
+    ----------
+    outputs : all that the command may write.
+    inputs : all that it reads.
+
+    Raises
+    ------
+    ConfigError
+        For a wrong suffix, a folder, one that is missing or may not be written to, a file that is
+        also read, and two outputs that are one file.
+    """
+    named = [(output, output.path) for output in outputs if output.path is not None]
+    for output, path in named:
+        if path.suffix.lower() not in output.suffixes:
+            raise ConfigError(f"{path}: {output.content} are written to {_listed(output)} files")
+        if not path.parent.is_dir():
+            raise ConfigError(f"there is no folder {path.parent} to write {path.name} to")
+        try:
+            check_replaceable(path)
+        except OutputError as error:
+            raise ConfigError(f"{output.option}: {error}") from None
+        if any(_is_same(path, read) for read in inputs if read is not None):
+            raise ConfigError(
+                f"{output.option} {path} is a file that is read, which would be lost: choose "
+                "another name"
+            )
+    for (one, path), (other, again) in combinations(named, 2):
+        if _is_same(path, again):
+            raise ConfigError(
+                f"{one.option} and {other.option} are one file ({again}): give each its own"
+            )
+
+
+def _listed(output: Output) -> str:
+    *rest, last = output.suffixes
+    return f"{', '.join(rest)} or {last}" if rest else last
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    """Whether two names stand for one file, through links of both kinds."""
+    try:
+        return os.path.samefile(path, other)
+    except (OSError, ValueError):  # one of them is not there yet
+        return path.resolve() == other.resolve()
