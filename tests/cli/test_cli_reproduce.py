@@ -124,7 +124,7 @@ def test_ctrl_c_and_kill_leave_finished_parts_and_no_processes(tmp_path, stop):
     pids = tmp_path / "pids"
     pids.mkdir()
     here = os.path.dirname(os.path.dirname(__file__))
-    paths = os.pathsep.join((str(tmp_path), here))
+    paths = os.pathsep.join((str(tmp_path), here, os.environ.get("PYTHONPATH", "")))
     out = tmp_path / "out"
     options = "--scale smoke --seeds 2 --jobs 2 --only-methods delta --only-models ladder --out"
     process = subprocess.Popen(

@@ -15,6 +15,7 @@ import io
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from types import FrameType
@@ -160,11 +161,12 @@ def _interruptible() -> Iterator[None]:
             inner = inner.f_back
         signal.default_int_handler(number, frame)
 
-    try:
-        before = signal.signal(signal.SIGINT, interrupt)
-    except ValueError:  # not the main thread, where there is nothing to catch
+    before = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    if before is signal.SIG_IGN or not is_main:  # started so that Ctrl-C does not reach it
         yield
         return
+    signal.signal(signal.SIGINT, interrupt)
     try:
         yield
     finally:

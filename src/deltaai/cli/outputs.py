@@ -1,4 +1,4 @@
-"""Files that a command will write, looked at before it does anything else.
+"""Files that a command will write: looked at before anything else, and none lost with another.
 
 Minutes of work must not end at a folder that is not there, and no output may take the place of
 what is read or of another output. Nothing is written here.
@@ -7,7 +7,8 @@ what is read or of another output. Nothing is written here.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -68,6 +69,35 @@ def check_outputs(outputs: Sequence[Output], inputs: Sequence[Path | None]) -> N
             raise ConfigError(
                 f"{one.option} and {other.option} are one file ({again}): give each its own"
             )
+
+
+class Failures:
+    """Outputs that could not be written after all; the others are written all the same.
+
+    >>> failures = Failures()
+    >>> with failures.kept():
+    ...     raise OutputError("cannot write a.csv: the disk is full")
+    >>> failures.tell()
+    Traceback (most recent call last):
+    ...
+    deltaai.errors.OutputError: cannot write a.csv: the disk is full
+    """
+
+    def __init__(self) -> None:
+        self._messages: list[str] = []
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep the failure of one output until the others are written."""
+        try:
+            yield
+        except OutputError as error:
+            self._messages.append(str(error))
+
+    def tell(self) -> None:
+        """Raise one error for all that failed, if anything did."""
+        if self._messages:
+            raise OutputError("; ".join(self._messages))
 
 
 def _listed(output: Output) -> str:

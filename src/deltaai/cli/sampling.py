@@ -36,7 +36,7 @@ def run_sample(
     """Draw samples; to a table on screen, as CSV or JSON, or to a file."""
     if number < 1:
         raise DeltaAIError(f"the number of samples is {number}: it must be at least 1")
-    if output is not None and output.suffix not in {".csv", ".json", ".npz"}:
+    if output is not None and output.suffix.lower() not in {".csv", ".json", ".npz"}:
         raise DeltaAIError(f"{output}: samples are written to .csv, .json or .npz files")
     generator = torch.Generator().manual_seed(seed)
     model, log_q = source.model if isinstance(source, Sampler) else source, None
@@ -54,7 +54,7 @@ def run_sample(
         x = source.sample(number, generator, evidence=observed)
     else:
         x, log_q = source.sample_with_log_prob(number, generator)
-    form = output.suffix if output is not None else ".json" if is_json else ".csv"
+    form = output.suffix.lower() if output is not None else ".json" if is_json else ".csv"
     if output is not None and form == ".npz":
         replace_file(output, _as_npz(model, x, log_q))
         show.note(f"written to {output}")

@@ -10,6 +10,7 @@ from typing import Any
 from rich.markup import escape
 
 from deltaai.cli import show
+from deltaai.cli.outputs import Failures
 from deltaai.cli.progress import bars
 from deltaai.cli.query import nothing_kept
 from deltaai.errors import DeltaAIError
@@ -53,16 +54,20 @@ def run_table(
     with bars("answering") as shown, nothing_kept():
         reports: dict[str, Any] = {"progress": shown.fraction, "watch": shown.training}
         answer = query_table(source, rows, names, samples=samples, **settings, **reports)
+    failures = Failures()
     if samples_output is not None:
         header = ["row", "sample", *(variable.name for variable in model.variables)]
-        show.emit(show.csv_text([header, *answer.sample_cells()]), samples_output)
-    if is_json:
-        show.emit(show.json_text(_document(answer)), output)
-    elif is_csv or output is not None:
-        show.emit(show.csv_text([answer.header(), *answer.cells()]), output)
-        show.note(_summary(answer))
-    else:
-        _print(answer)
+        with failures.kept():
+            show.emit(show.csv_text([header, *answer.sample_cells()]), samples_output)
+    with failures.kept():
+        if is_json:
+            show.emit(show.json_text(_document(answer)), output)
+        elif is_csv or output is not None:
+            show.emit(show.csv_text([answer.header(), *answer.cells()]), output)
+            show.note(_summary(answer))
+        else:
+            _print(answer)
+    failures.tell()
 
 
 def _document(answer: TableAnswer) -> dict[str, Any]:
@@ -101,7 +106,8 @@ def _print(answer: TableAnswer) -> None:
                     answer.log_partition.tolist(),
                     answer.status,
                     strict=True,
-                )
+                ),
+                start=1,
             )
         ),
         len(answer),

@@ -28,6 +28,7 @@ from deltaai.inference.plan import SECONDS_PER_ENTRY, Plan, plan
 from deltaai.inference.questions import (
     asked_names,
     check_method,
+    check_num_samples,
     refuse_training,
     suitable_smoothing,
 )
@@ -122,6 +123,7 @@ def query(
     check_method(method, METHODS)
     num_samples = NUM_SAMPLES if num_samples is None else num_samples
     counts = num_samples, CHECK_SAMPLES if check_samples is None else check_samples
+    check_num_samples(num_samples)
     model = source.model if isinstance(source, Sampler) else source
     asked = asked_names(model, of)
     planned = None

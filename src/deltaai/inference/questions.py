@@ -32,6 +32,12 @@ def check_method(method: str, known: Sequence[str]) -> None:
         raise ConfigError(Setting("method"), f" is {method!r}{guess} One of {', '.join(known)}")
 
 
+def check_num_samples(num_samples: int) -> None:
+    """Refuse to draw nothing."""
+    if num_samples < 1:
+        raise ConfigError(Setting("num_samples"), f" is {num_samples}: it must be at least 1")
+
+
 def asked_names(model: FactorGraph, of: Sequence[str] | None) -> list[str]:
     """The variables asked for, in order and once each; an unknown one is refused."""
     if of is None:

@@ -34,6 +34,7 @@ from deltaai.inference.posterior import Drawn
 from deltaai.inference.questions import (
     asked_names,
     check_method,
+    check_num_samples,
     refuse_training,
     suitable_smoothing,
 )
@@ -99,8 +100,9 @@ def query_table(
     start = time.perf_counter()
     check_method(method, METHODS)
     num_samples = NUM_SAMPLES if num_samples is None else num_samples
-    if samples < 0 or num_samples < 1:
-        raise ConfigError("samples cannot be negative, and num_samples must be at least 1")
+    check_num_samples(num_samples)
+    if samples < 0:
+        raise ConfigError(Setting("samples"), f" is {samples}: it must be at least 0")
     model = source.model if isinstance(source, Sampler) else source
     rows = checked_rows(evidence, model)
     asked = asked_names(model, of)

@@ -25,6 +25,24 @@ from deltaai.models import FactorGraph
 Rows = Int[Tensor, "row var"]  # states; -1 where nothing is known
 
 
+class CellError(EvidenceError):
+    """A cell that stands for no state.
+
+    Parameters
+    ----------
+    row : where it is, counted from zero; people are told from one.
+    message : what is wrong with it.
+    """
+
+    def __init__(self, row: int, message: str) -> None:
+        self.row = row
+        self.message = message
+        super().__init__(f"row {row + 1}: {message}")
+
+    def __reduce__(self) -> tuple[type, tuple[int, str]]:
+        return type(self), (self.row, self.message)
+
+
 def rows_from_table(table: object, model: FactorGraph) -> Rows:
     """Read rows of evidence from a ``DataFrame`` or a sequence of mappings.
 
@@ -54,7 +72,7 @@ def rows_from_table(table: object, model: FactorGraph) -> Rows:
     names: dict[str, list[object]] = {}
     for number, row in enumerate(table):
         if not isinstance(row, Mapping):
-            raise EvidenceError(f"row {number} is a {type(row).__name__}, not a mapping")
+            raise EvidenceError(f"row {number + 1} is a {type(row).__name__}, not a mapping")
         for name, state in row.items():
             names.setdefault(str(name), [None] * len(table))[number] = state
     return rows_from_columns(names, len(table), model)
@@ -72,7 +90,7 @@ def rows_from_csv(source: Source, model: FactorGraph) -> Rows:
         header = next(lines, None)
         if not header or not any(name.strip() for name in header):
             raise FormatError(source.path, 1, "the first line must name variables; it is empty")
-        cells = []
+        cells, places = [], []
         for line in lines:
             if line and len(line) != len(header):
                 raise FormatError(
@@ -80,10 +98,9 @@ def rows_from_csv(source: Source, model: FactorGraph) -> Rows:
                     lines.line_num,
                     f"expected {len(header)} cells, as the first line has, but found {len(line)}",
                 )
-            if line:
-                cells.append(line)
-            elif len(header) == 1:  # of one variable a blank line says that it is not known
-                cells.append([""])
+            if line or len(header) == 1:  # of one variable a blank says that it is not known
+                cells.append(line or [""])
+                places.append(lines.line_num)
     except csv.Error as error:
         raise FormatError(source.path, lines.line_num, f"not a CSV file: {error}") from None
     names = [name.strip() for name in header]
@@ -92,6 +109,9 @@ def rows_from_csv(source: Source, model: FactorGraph) -> Rows:
     columns = {name: [line[place] for line in cells] for place, name in enumerate(names)}
     try:
         return rows_from_columns(columns, len(cells), model)
+    except CellError as error:
+        where = f"row {error.row + 1} (line {places[error.row]} of the file)"
+        raise EvidenceError(f"{source.path}: {where}: {one_line(error.message)}") from None
     except EvidenceError as error:
         raise EvidenceError(f"{source.path}: {one_line(error)}") from None
 
@@ -134,4 +154,4 @@ def _state_of(cell: object, model: FactorGraph, variable: int, number: int) -> i
     try:
         return model.variables[variable].index_of(wanted)
     except EvidenceError as error:
-        raise EvidenceError(f"row {number}: {error}") from None
+        raise CellError(number, str(error)) from None
