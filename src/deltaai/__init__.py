@@ -14,12 +14,11 @@ torch with it. Type checkers and editors read the imports as they are written he
 
 from __future__ import annotations
 
-import importlib as _importlib
 import sys as _sys
 import types as _types
-import typing as _typing
 
-if _typing.TYPE_CHECKING:
+TYPE_CHECKING = False  # as typing has it, which is not worth importing for this
+if TYPE_CHECKING:
     from deltaai.errors import (
         ConfigError,
         ConversionError,
@@ -128,15 +127,17 @@ _NAMES_THERE = {"load": "load_sampler"}
 
 
 def __getattr__(name: str) -> object:
+    from importlib import import_module, metadata  # noqa: PLC0415
+
     if name == "__version__":
-        found: object = _importlib.import_module("importlib.metadata").version("deltaai")
+        found: object = metadata.version("deltaai")
     elif name not in __all__:
         raise AttributeError(f"module 'deltaai' has no attribute {name!r}")
     elif name in _SUBMODULES:
-        found = _importlib.import_module(_SUBMODULES[name])
+        found = import_module(_SUBMODULES[name])
     else:
         there = _NAMES_THERE.get(name, name)
-        homes = (_importlib.import_module(f"deltaai.{home}") for home in _HOMES)
+        homes = (import_module(f"deltaai.{home}") for home in _HOMES)
         found = next(getattr(home, there) for home in homes if hasattr(home, there))
     globals()[name] = found
     return found
@@ -156,3 +157,4 @@ class _Package(_types.ModuleType):
 
 
 _sys.modules[__name__].__class__ = _Package
+del TYPE_CHECKING

@@ -133,7 +133,9 @@ def test_a_bad_cell_names_file_row_and_remedy(run, network, tmp_path):
     path.write_text("rain\nyes\nperhaps\n")
     code, _, err = run("query", network, "--evidence-file", path)
     assert code == 2
-    assert re.search(r"cases.csv: row 2 \(line 3 of the file\): variable 'rain' has no state 'perhaps'", err)
+    assert re.search(
+        r"cases.csv: row 2 \(line 3 of the file\): variable 'rain' has no state 'perhaps'", err
+    )
 
 
 def test_a_sampler_is_asked_like_a_model(run, lattice):

@@ -68,7 +68,10 @@ def test_a_csv_file(tmp_path):
         ("rain,wet_grass\nyes\n", "line 2: expected 2 cells"),
         ("rain,rain\nyes,no\n", "two columns have one name"),
         ("rian\nyes\n", "did you mean 'rain'"),
-        ("rain\nyes\nperhaps\n", r"row 2 \(line 3 of the file\): variable 'rain' has no state 'perhaps'"),
+        (
+            "rain\nyes\nperhaps\n",
+            r"row 2 \(line 3 of the file\): variable 'rain' has no state 'perhaps'",
+        ),
         ('rain\n"yes\n', "not a CSV file"),
     ],
 )

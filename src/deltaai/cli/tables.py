@@ -18,7 +18,7 @@ from deltaai.inference import Sampler, TableAnswer
 from deltaai.inference.table_query import query_table
 from deltaai.io import read_evidence_table
 from deltaai.io.evidence_table import rows_from_csv
-from deltaai.io.source import Source
+from deltaai.io.files import source_of
 from deltaai.models import FactorGraph
 
 STANDARD_INPUT = Path("-")
@@ -47,7 +47,7 @@ def run_table(
         raise DeltaAIError("--samples and --samples-output go together")
     model = source.model if isinstance(source, Sampler) else source
     if file == STANDARD_INPUT:
-        rows = rows_from_csv(Source("standard input", sys.stdin.read()), model)
+        rows = rows_from_csv(source_of(_standard_input(), "standard input"), model)
     else:
         rows = read_evidence_table(file, model)
     show.detail(f"read {file}: {show.plural(len(rows), 'case')}")
@@ -68,6 +68,12 @@ def run_table(
         else:
             _print(answer)
     failures.tell()
+
+
+def _standard_input() -> bytes:
+    """All of it as it comes: a stream of text would decode it by the locale."""
+    binary = getattr(sys.stdin, "buffer", None)
+    return bytes(binary.read()) if binary is not None else sys.stdin.read().encode()
 
 
 def _document(answer: TableAnswer) -> dict[str, Any]:

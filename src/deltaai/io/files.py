@@ -109,7 +109,11 @@ def _format_of(path: Path) -> str:
 
 
 def _read_source(path: Path) -> Source:
-    content = _read_bytes(path)
+    return source_of(_read_bytes(path), str(path))
+
+
+def source_of(content: bytes, path: str) -> Source:
+    """The text that bytes stand for, or the error that says which line is none."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -124,7 +128,7 @@ def _read_source(path: Path) -> Source:
         ) from None
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return Source(str(path), text)
+    return Source(path, text)
 
 
 def _read_bytes(path: Path) -> bytes:
