@@ -1,4 +1,6 @@
-"""For all tests: the same examples in every run, no deadline on a busy machine; one thread."""
+"""For all tests: the same examples in every run, no deadlines, one thread, the command line."""
+
+import sys
 
 import pytest
 import torch
@@ -15,3 +17,21 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run the command in this process; return exit code, output and error stream."""
+    from deltaai.cli.entry import main
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["deltaai", *map(str, arguments)])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call

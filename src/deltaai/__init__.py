@@ -126,21 +126,23 @@ _SUBMODULES = {"zoo": "deltaai.models.zoo"}
 _NAMES_THERE = {"load": "load_sampler"}
 
 
-def __getattr__(name: str) -> object:
-    from importlib import import_module, metadata  # noqa: PLC0415
+if not TYPE_CHECKING:  # which would take every name for one of these
 
-    if name == "__version__":
-        found: object = metadata.version("deltaai")
-    elif name not in __all__:
-        raise AttributeError(f"module 'deltaai' has no attribute {name!r}")
-    elif name in _SUBMODULES:
-        found = import_module(_SUBMODULES[name])
-    else:
-        there = _NAMES_THERE.get(name, name)
-        homes = (import_module(f"deltaai.{home}") for home in _HOMES)
-        found = next(getattr(home, there) for home in homes if hasattr(home, there))
-    globals()[name] = found
-    return found
+    def __getattr__(name: str) -> object:
+        from importlib import import_module, metadata  # noqa: PLC0415
+
+        if name == "__version__":
+            found: object = metadata.version("deltaai")
+        elif name not in __all__:
+            raise AttributeError(f"module 'deltaai' has no attribute {name!r}")
+        elif name in _SUBMODULES:
+            found = import_module(_SUBMODULES[name])
+        else:
+            there = _NAMES_THERE.get(name, name)
+            homes = (import_module(f"deltaai.{home}") for home in _HOMES)
+            found = next(getattr(home, there) for home in homes if hasattr(home, there))
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:
