@@ -10,6 +10,8 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedWriter
 from pathlib import Path
 
 from deltaai.errors import OutputError
@@ -18,27 +20,37 @@ _LEFTOVER_SECONDS = 3600.0
 
 
 def replace_file(path: str | Path, content: bytes) -> None:
+    """Write a file in one piece; see :func:`replacing`."""
+    with replacing(path) as stream:
+        stream.write(content)
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[BufferedWriter]:
     """Write beside the target, wait for the disk, and rename: nobody ever sees half a file.
 
-    What is there and is not a file, such as a pipe or ``/dev/null``, is written to and stays.
+    If the body fails there is nothing new. What is there and is not a file, such as a pipe or
+    ``/dev/null``, is written to and stays.
     """
-    with _told(path):
-        if _is_device(Path(path)):
-            Path(path).write_bytes(content)
-            return
-        target = Path(path).resolve()  # a link stays a link
+    with _told(path, OSError, RuntimeError, ValueError):
+        is_device, target = _is_device(Path(path)), Path(path).resolve()  # a link stays a link
         temporary = _beside(target)
-        try:
-            with temporary.open("xb") as stream:
-                stream.write(content)
+        opened = Path(path).open("wb") if is_device else temporary.open("xb")  # noqa: SIM115
+    try:
+        with _told(path, OSError):
+            with opened as stream:
+                yield stream
                 stream.flush()
-                os.fsync(stream.fileno())
-            if target.exists():
-                shutil.copymode(target, temporary)
-            temporary.replace(target)
-        finally:
+                if not is_device:
+                    os.fsync(stream.fileno())
+            if not is_device:
+                if target.exists():
+                    shutil.copymode(target, temporary)
+                temporary.replace(target)
+                _settle_folder(target)
+    finally:
+        if not is_device:
             temporary.unlink(missing_ok=True)
-        _settle_folder(target)
 
 
 def check_replaceable(path: str | Path) -> None:
@@ -46,7 +58,7 @@ def check_replaceable(path: str | Path) -> None:
 
     A file is made beside the target, as when it is written, and removed.
     """
-    with _told(path):
+    with _told(path, OSError, RuntimeError, ValueError):
         target = Path(path).resolve()
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, "this is a folder; name a file in it")
@@ -58,12 +70,14 @@ def check_replaceable(path: str | Path) -> None:
             temporary.unlink()
 
 
-@contextlib.contextmanager
-def _told(path: str | Path) -> Iterator[None]:
+@contextmanager
+def _told(path: str | Path, *kinds: type[Exception]) -> Iterator[None]:
     """Say in one line what is wrong with a file that is written."""
     try:
         yield
-    except (OSError, RuntimeError, ValueError) as error:
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        raise
+    except kinds as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise OutputError(f"cannot write {path}: {reason}") from None
 
