@@ -134,11 +134,16 @@ def test_names_are_what_type_checkers_are_told():
         assert getattr(dai, name) is found, name
 
 
-def test_exact_is_the_function_however_the_folder_was_imported():
-    program = (
-        "import sys, deltaai as dai; assert 'torch' not in sys.modules\n"
-        "from deltaai.exact.memory import exact_cost; import deltaai.exact\n"
-        "from deltaai import exact\n"
-        "assert dai.exact is exact and exact(dai.zoo.sprinkler()).log_partition() < 1e-9"
-    )
+def test_only_torch_comes_with_the_names_and_exact_is_the_function():
+    program = """
+import sys, deltaai as dai
+assert "torch" not in sys.modules
+import deltaai.exact.memory  # sets the folder as an attribute of the package, or would
+from deltaai import exact
+assert dai.exact is exact
+assert [getattr(dai, name) for name in dai.__all__]
+heavy = "scipy.stats scipy.sparse scipy.optimize arviz_stats rich pandas matplotlib"
+assert not set(heavy.split()) & set(sys.modules), sorted(sys.modules)
+assert exact(dai.zoo.sprinkler()).log_partition() < 1e-9
+"""
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -24,9 +24,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import scipy  # its parts come when they are needed
 import torch
 from jaxtyping import Float64
-from scipy import stats
 from torch import Tensor
 
 from deltaai.inference.weighted import WeightedSamples
@@ -239,7 +239,7 @@ def judge_marginals(answer: WeightedSamples, opinion: WeightedSamples) -> tuple[
     difference = (mean - other).abs()
     spread = torch.hypot(error, other_error)
     degrees = min(answer.num_groups, opinion.num_groups, opinion.effective) - 1
-    reach = float(stats.t.isf(FALSE_ALARMS / 2 / max(len(mean), 1), max(degrees, 1)))
+    reach = -float(scipy.special.stdtrit(max(degrees, 1), FALSE_ALARMS / 2 / max(len(mean), 1)))
     excess = (difference / spread.clamp(min=1e-12)).masked_fill(difference < NEAR_ENOUGH, 0.0)
     if not bool((excess > reach).any()):
         return ()
