@@ -11,7 +11,7 @@ The message of a root is a number; their sum is log Z. Going down, exp(bucket_v 
 exact conditional p(x_v | x_front), so the marginal of v's clique is that times the marginal of its
 front, which the clique above gives. Messages are kept, buckets are rebuilt when needed: that
 halves the memory, all of which is taken at the start (see :mod:`deltaai.exact.memory`). This file
-knows nothing of names or evidence.
+knows nothing of names or evidence, and one thread at a time may use a tree.
 """
 
 from __future__ import annotations
@@ -95,6 +95,7 @@ class BucketTree:
         ]
         self._buffers = (table(largest), table(largest))
         self._table = table
+        self.holds: Reduce | None = None
 
     @cached_property
     def has_zeros(self) -> bool:
@@ -108,11 +109,16 @@ class BucketTree:
     # -- going up ------------------------------------------------------------------------------
 
     def send_messages(self, reduce: Reduce, report: Report) -> None:
-        """Eliminate every variable in order and keep its message; earlier ones are overwritten."""
+        """Eliminate every variable in order and keep its message; earlier ones are overwritten.
+
+        Afterwards ``holds`` says which messages there are.
+        """
+        self.holds = None  # nothing valid while they are being sent
         for variable in range(self.num_variables):
             bucket, other = self._bucket(variable)
             reduce(bucket, other, self._messages[variable].values)
             report(bucket.numel())
+        self.holds = reduce
 
     def log_total(self) -> float:
         """Log Z, or the best log score, from the messages of the roots."""

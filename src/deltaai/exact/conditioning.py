@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from deltaai.graphs import Elimination, best_elimination, eliminate
 from deltaai.models import FactorGraph
 from deltaai.models.determinism import propagate_zeros
 from deltaai.models.reduction import Reduction
+from deltaai.threads import Turn
 
 _TRIES = 32  # random orders for a branch, fewer where it is cheap
 
@@ -39,7 +39,7 @@ class ConditionedInference:
     """Log Z and all single marginals, exactly, by conditioning on a cutset.
 
     Nothing is computed before a question is asked; one sweep over the states of the cutset then
-    answers both.
+    answers both. Several threads may ask at once: one of them sweeps and the others wait.
 
     Parameters
     ----------
@@ -85,26 +85,30 @@ class ConditionedInference:
         if cutset.cost.peak_bytes > self._limit:
             raise MemoryLimitError(cutset.cost.width, cutset.cost.peak_bytes, self._limit)
         self._progress: Progress = (lambda _: None) if progress is None else progress
+        self._answer: _Answer | None = None
+        self._turn = Turn()  # at finding the answer
 
     def log_partition(self) -> float:
         """Log Z: the log of the sum of all scores."""
-        return self._answer.log_partition
+        return self._swept().log_partition
 
     def marginals(self) -> dict[str, np.ndarray]:
         """Probabilities of every variable's states."""
-        return {name: row.copy() for name, row in self._answer.marginals.items()}
+        return {name: row.copy() for name, row in self._swept().marginals.items()}
 
     # -- inside --------------------------------------------------------------------------------
 
-    @cached_property
-    def _answer(self) -> _Answer:
-        answer = self._branch(self.model, {}, self.cutset.variables, _Span(0.0, 1.0))
-        self._progress(1.0)
-        if answer is None:
-            raise ImpossibleEvidenceError(
-                "the model gives every state probability zero: its factors contradict"
-            )
-        return answer
+    def _swept(self) -> _Answer:
+        """The answer, found by the first who asks."""
+        with self._turn:
+            if self._answer is None:
+                self._answer = self._branch(self.model, {}, self.cutset.variables, _Span(0.0, 1.0))
+                self._progress(1.0)
+            if self._answer is None:
+                raise ImpossibleEvidenceError(
+                    "the model gives every state probability zero: its factors contradict"
+                )
+            return self._answer
 
     def _branch(
         self, model: FactorGraph, fixed: dict[str, int], waiting: tuple[str, ...], span: _Span

@@ -17,11 +17,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from deltaai.errors import GraphError, ImpossibleEvidenceError, MemoryLimitError, StateError
-from deltaai.exact.buckets import BucketTree
+from deltaai.exact.buckets import BucketTree, Reduce
 from deltaai.exact.log_tables import log_max_first, log_sum_first
 from deltaai.exact.memory import ExactCost, default_memory_limit, exact_cost
 from deltaai.graphs import Dag, Elimination, best_elimination, eliminate
 from deltaai.models import Evidence, FactorGraph, States
+from deltaai.threads import Turn
 
 Progress = Callable[[float], None]  # called with the fraction of the work that is done
 
@@ -38,7 +39,7 @@ class ExactInference:
     """Exact inference by elimination, within a memory limit.
 
     Nothing is computed or allocated before a question is asked; what an answer needed is kept for
-    the next one.
+    the next one. Several threads may ask at once: they are answered one after the other.
 
     Parameters
     ----------
@@ -76,13 +77,14 @@ class ExactInference:
         self._reduced = reduced
         self._progress = progress
         self._tree: BucketTree | None = None
-        self._sent = ""  # which messages the buckets hold now
+        self._turn = Turn()  # at the tree
 
     # -- answers -------------------------------------------------------------------------------
 
     def log_partition(self) -> float:
         """Log Z: the log of the sum of all scores; with evidence, of the states that agree."""
-        total = self._after("sum").log_total()
+        with self._turn:
+            total = self._after(log_sum_first).log_total()
         if total == -math.inf:
             raise ImpossibleEvidenceError(
                 "the evidence has probability zero under the model"
@@ -95,16 +97,18 @@ class ExactInference:
         """Probabilities of every variable's states; observed ones are certain."""
         self.log_partition()
         found = {v: _one_hot(k, len(self.model.variables[v].states)) for v, k in self._fixed()}
-        for variable, joint in self._clique_marginals():
-            size = self._buckets.sizes[variable]
-            single = joint.view(size, -1).sum(1)
-            found[self._original(variable)] = (single / single.sum()).cpu().numpy()
+        with self._turn:
+            for variable, joint in self._clique_marginals():
+                size = self._buckets.sizes[variable]
+                single = joint.view(size, -1).sum(1)
+                found[self._original(variable)] = (single / single.sum()).cpu().numpy()
         return {v.name: found[position] for position, v in enumerate(self.model.variables)}
 
     def clique_marginals(self) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
         """Yield the joint marginal of every maximal clique: names, and one axis a name.
 
-        One at a time, because together they may be larger than memory.
+        One at a time, because together they may be larger than memory. Other questions may be asked
+        in between; one for the most likely state makes the next clique take as long as the first.
         """
         self.log_partition()
         tree = self._buckets
@@ -112,20 +116,25 @@ class ExactInference:
         for variable, parent in enumerate(tree.parents):
             if parent >= 0 and len(tree.fronts[variable]) == len(tree.fronts[parent]) + 1:
                 is_maximal[parent] = False
-        for variable, joint in self._clique_marginals():
-            if is_maximal[variable]:
+        walk = self._clique_marginals()
+        for _ in range(tree.num_variables):
+            with self._turn:  # given up while the caller looks at a clique
+                self._after(log_sum_first)
+                variable, joint = next(walk)
+                if not is_maximal[variable]:
+                    continue
                 scope = tree.clique(variable)
-                names = tuple(self.model.variables[self._original(v)].name for v in scope)
-                shape = [tree.sizes[v] for v in scope]
-                yield names, joint.view(shape).clone().cpu().numpy()
+                table = joint.view([tree.sizes[v] for v in scope]).clone().cpu().numpy()
+            yield tuple(self.model.variables[self._original(v)].name for v in scope), table
 
     def map(self) -> MostLikely:
         """Find a most likely state and its log score."""
-        tree = self._after("max")
-        score = tree.log_total()
-        if score == -math.inf:
-            self.log_partition()  # says why
-        columns = tree.decode(1, lambda logits: logits.argmax(1))
+        with self._turn:
+            tree = self._after(log_max_first)
+            score = tree.log_total()
+            if score == -math.inf:
+                self.log_partition()  # says why
+            columns = tree.decode(1, lambda logits: logits.argmax(1))
         state = self._full_states(columns)[0]
         labels = {v.name: v.states[int(state[i])] for i, v in enumerate(self.model.variables)}
         return MostLikely(labels, state, score)
@@ -144,7 +153,9 @@ class ExactInference:
             # Scaled by the total, so that rounding in the sum can never select an impossible state.
             return (cumulative <= threshold * cumulative[:, -1:]).sum(1)
 
-        return self._full_states(self._after("sum").decode(num_samples, draw))
+        with self._turn:
+            columns = self._after(log_sum_first).decode(num_samples, draw)
+        return self._full_states(columns)
 
     def log_prob(self, x: States) -> Float[Tensor, "batch"]:
         """Log-probability of full states given the evidence; -inf where they contradict it."""
@@ -157,24 +168,23 @@ class ExactInference:
 
     @property
     def _buckets(self) -> BucketTree:
-        if self._tree is None:
-            self._tree = BucketTree(self._reduced, self.elimination)
-        return self._tree
+        with self._turn:
+            if self._tree is None:
+                self._tree = BucketTree(self._reduced, self.elimination)
+            return self._tree
 
-    def _after(self, kind: str) -> BucketTree:
+    def _after(self, reduce: Reduce) -> BucketTree:
         """Buckets with messages sent, for sums or for maxima: they hold one kind at a time."""
-        if self._sent != kind:
-            self._sent = ""  # nothing valid while they are being sent
-            reduce = log_sum_first if kind == "sum" else log_max_first
-            self._buckets.send_messages(reduce, self._reporter())
-            self._sent = kind
-        return self._buckets
+        tree = self._buckets
+        if tree.holds is not reduce:
+            tree.send_messages(reduce, self._reporter())
+        return tree
 
     def _clique_marginals(self) -> Iterator[tuple[int, Float[Tensor, "entry"]]]:
         report = self._reporter()
-        for variable, joint in self._after("sum").clique_marginals():
-            yield variable, joint
+        for variable, joint in self._after(log_sum_first).clique_marginals():
             report(joint.numel())
+            yield variable, joint
 
     def _reporter(self) -> Callable[[int], None]:
         done, total, progress = 0, max(self.cost.total_entries, 1), self._progress

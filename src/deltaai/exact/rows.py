@@ -38,6 +38,7 @@ from deltaai.exact.row_range import (
 from deltaai.exact.row_tables import SplitFactor, largest_of_codes, shared_tables, split_factors
 from deltaai.graphs import Elimination, UndirectedGraph, eliminate
 from deltaai.models import FactorGraph
+from deltaai.threads import Turn
 
 Rows = Int[Tensor, "row var"]  # states, -1 where unknown
 
@@ -64,6 +65,8 @@ class RowAnswers:
 
 class RowInference:
     """Exact inference for many rows of evidence, within a memory limit.
+
+    Several threads may ask at once: they are answered one after the other, in the same memory.
 
     Parameters
     ----------
@@ -116,6 +119,7 @@ class RowInference:
         self._limit = default_memory_limit() if memory_limit is None else memory_limit
         self.rows_per_chunk, self.cost = self._afford(self._limit)
         self._passes: RowPasses | None = None
+        self._turn = Turn()  # at the passes
 
     def answer(self, rows: Rows, progress: Callable[[float], None] | None = None) -> RowAnswers:
         """Answer each row exactly.
@@ -135,6 +139,16 @@ class RowInference:
         )
         if not len(rows):
             return answers
+        with self._turn:
+            self._answer_all(rows, answers, progress)
+        self._fill_in_certain(rows, answers)
+        self._answer_again(rows, answers)
+        return answers
+
+    def _answer_all(
+        self, rows: Rows, answers: RowAnswers, progress: Callable[[float], None] | None
+    ) -> None:
+        """Answer chunk by chunk what the free variables are."""
         passes = self._passes_for(len(rows))
         block = passes.rows * _CHUNKS_CODED_TOGETHER
         for start in range(0, len(rows), block):
@@ -145,9 +159,6 @@ class RowInference:
                 self._answer_chunk(passes, chunk, log_constants[first:], answers, place)
                 if progress is not None:
                     progress(place.stop / len(rows))
-        self._fill_in_certain(rows, answers)
-        self._answer_again(rows, answers)
-        return answers
 
     # -- before any row ------------------------------------------------------------------------
 

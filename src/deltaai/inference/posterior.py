@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
@@ -37,6 +37,7 @@ from deltaai.inference.weighted import WeightedSamples
 from deltaai.models import FactorGraph
 from deltaai.sampling.conditioned import GivenSchedule, sample_given, sample_sequentially
 from deltaai.sampling.orders import Orders
+from deltaai.threads import Turn
 
 # Particles that are resampled together are not independent, and the evenness of their last weights
 # says little about the error. So those of a row form so many groups that never mix, and the spread
@@ -76,6 +77,10 @@ class EvidenceDrawer:
     model: FactorGraph
     proposal: Proposal
     orders: Orders
+    _schedules: dict[tuple[int, ...], tuple[Dag, GivenSchedule]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+    _turn: Turn = field(default_factory=Turn, init=False, repr=False)  # at the schedules
 
     @classmethod
     def of(cls, model: FactorGraph, proposal: Proposal, orders: Orders) -> EvidenceDrawer:
@@ -100,13 +105,15 @@ class EvidenceDrawer:
         at_once = max(self._columns_at_once // max(num_samples, 1), 1)
         start = 0
         while start < len(rows):
-            dag = self._dag(rows[start])
+            scheduled = self._scheduled(rows[start])
             stop = start + 1
-            while stop < min(start + at_once, len(rows)) and self._dag(rows[stop]) is dag:
+            while stop < min(start + at_once, len(rows)) and (
+                self._scheduled(rows[stop])[0] is scheduled[0]
+            ):
                 stop += 1
             some = rows[start:stop]
             size = self._group_size(some, num_samples) if group_size is None else group_size
-            yield from self._draw_together(some, dag, num_samples, size, generator)
+            yield from self._draw_together(some, scheduled, num_samples, size, generator)
             start = stop
 
     @cached_property
@@ -114,23 +121,20 @@ class EvidenceDrawer:
         layout = self.proposal.layout
         return columns_at_once(layout.num_slots, layout.num_variables)
 
-    @cached_property
-    def _schedules(self) -> dict[tuple[int, ...], tuple[Dag, GivenSchedule]]:
-        return {}
-
-    def _dag(self, row: dict[int, int]) -> Dag:
+    def _scheduled(self, row: dict[int, int]) -> tuple[Dag, GivenSchedule]:
         """The order to draw in: evidence first, as far as q and the graph allow."""
         order = self.orders.fixed.order
         if self.orders.kind == "many" and row:
             order = maximum_cardinality_order(self.orders.graph, row)[::-1]
-        found = self._schedules.pop(order, None)
-        if found is None:
-            dag = Dag(self.orders.graph, order)
-            found = dag, GivenSchedule.build(self.proposal, dag)
-        self._schedules[order] = found  # the last one used comes last
-        if len(self._schedules) > _MOST_ORDERS:
-            del self._schedules[next(iter(self._schedules))]
-        return found[0]
+        with self._turn:
+            found = self._schedules.pop(order, None)
+            if found is None:
+                dag = Dag(self.orders.graph, order)
+                found = dag, GivenSchedule.build(self.proposal, dag)
+            self._schedules[order] = found  # the last one used comes last
+            if len(self._schedules) > _MOST_ORDERS:
+                del self._schedules[next(iter(self._schedules))]
+        return found
 
     def _group_size(self, rows: Sequence[dict[int, int]], num_samples: int) -> int:
         """Particles to resample together: one alone where q looks ahead, or has nothing to see."""
@@ -141,7 +145,7 @@ class EvidenceDrawer:
     def _draw_together(
         self,
         rows: Sequence[dict[int, int]],
-        dag: Dag,
+        scheduled: tuple[Dag, GivenSchedule],
         num_samples: int,
         group_size: int,
         generator: torch.Generator | None,
@@ -154,7 +158,9 @@ class EvidenceDrawer:
             count = -(-min(at_once, num_samples - start) // group_size) * group_size
             columns, observed = self._columns(rows, count)
             num_groups = len(rows) * count // group_size
-            states, log_weights = self._weighted(dag, columns, observed, num_groups, generator)
+            states, log_weights = self._weighted(
+                scheduled, columns, observed, num_groups, generator
+            )
             split = zip(states.chunk(len(rows)), log_weights.chunk(len(rows)), strict=True)
             for piece, found in zip(pieces, split, strict=True):
                 piece.append(found)
@@ -247,7 +253,7 @@ class EvidenceDrawer:
             if layout.has_context:
                 known = known_given(layout, observed, self.proposal.model.dtype)
             elif self.orders.kind == "many":
-                known = known_under(layout, [self._dag(row)]).expand(-1, len(part))
+                known = known_under(layout, [self._scheduled(row)[0]]).expand(-1, len(part))
             is_free = ~observed if layout.has_context else torch.ones_like(observed)
             with torch.no_grad():
                 log_q = self.proposal.log_conditionals(columns, known) * is_free
@@ -267,14 +273,14 @@ class EvidenceDrawer:
 
     def _weighted(
         self,
-        dag: Dag,
+        scheduled: tuple[Dag, GivenSchedule],
         columns: Int[Tensor, "var batch"],
         observed: Bool[Tensor, "var batch"],
         num_groups: int,
         generator: torch.Generator | None,
     ) -> tuple[Int[Tensor, "batch var"], Float64[Tensor, "batch"]]:
         layout = self.proposal.layout
-        schedule = self._schedules[dag.order][1]
+        dag, schedule = scheduled
         if layout.has_context:
             known = known_given(layout, observed, self.proposal.model.dtype)
             states, log_q = sample_given(

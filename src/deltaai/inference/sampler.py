@@ -33,7 +33,7 @@ from deltaai.sampling.ancestral import Schedule, sample_ancestrally
 from deltaai.sampling.orders import Orders
 from deltaai.sampling.policies import ON_POLICY
 from deltaai.sampling.tempering import annealed_chains
-from deltaai.threads import limited_threads
+from deltaai.threads import Turn, limited_threads
 from deltaai.training.checkpoint import save_tensors
 from deltaai.training.config import TrainingConfig
 
@@ -86,6 +86,7 @@ class Sampler:
     def __post_init__(self) -> None:
         self._schedules: dict[tuple[int, ...], Schedule] = {}
         self._kept_drawer: EvidenceDrawer | None = None
+        self._turn = Turn()  # at these two
 
     @property
     def has_masks(self) -> bool:
@@ -240,8 +241,11 @@ class Sampler:
                     "with ",
                     Setting("evidence", "any"),
                 )
-        with limited_threads(1):
-            yield from self._drawer.draw(resolved, num_samples, generator)
+        drawn = self._drawer.draw(resolved, num_samples, generator)
+        for _ in resolved:
+            with limited_threads(1):  # not while the caller looks at a row
+                found = next(drawn)
+            yield found
 
     def trust(
         self,
@@ -321,9 +325,10 @@ class Sampler:
     @property
     def _drawer(self) -> EvidenceDrawer:
         """What draws given evidence; kept, unless the model has parameters that may change."""
-        if self._kept_drawer is None or any(True for _ in self.model.parameters()):
-            self._kept_drawer = EvidenceDrawer.of(self.model, self.proposal, self.orders)
-        return self._kept_drawer
+        with self._turn:
+            if self._kept_drawer is None or any(True for _ in self.model.parameters()):
+                self._kept_drawer = EvidenceDrawer.of(self.model, self.proposal, self.orders)
+            return self._kept_drawer
 
     def _checked(self, dag: Dag | None) -> Dag:
         if isinstance(self.evidence, tuple) and self.evidence:
@@ -342,10 +347,11 @@ class Sampler:
         return dag
 
     def _schedule(self, dag: Dag) -> Schedule:
-        if dag.order not in self._schedules:
-            schedule = Schedule.build(self.proposal, [dag], masks=self.has_masks)
-            self._schedules[dag.order] = schedule
-        return self._schedules[dag.order]
+        with self._turn:
+            if dag.order not in self._schedules:
+                schedule = Schedule.build(self.proposal, [dag], masks=self.has_masks)
+                self._schedules[dag.order] = schedule
+            return self._schedules[dag.order]
 
     # -- files ---------------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ from torch import Tensor
 
 from deltaai.errors import StateError
 from deltaai.models import FactorGraph, States
+from deltaai.sampling.chains import run_chains
 from deltaai.sampling.gibbs import GibbsKernel
 from deltaai.sampling.importance import (
     ImportanceEstimate,
@@ -271,8 +272,7 @@ def moved(
     names = {model.variables[v].name: state for v, state in observed.items()}
     kernel = GibbsKernel(model.condition(names))
     chains = kernel.init(len(states), generator, states=states[:, free])
-    for _ in range(num_sweeps):
-        chains, _ = kernel.step(chains, generator)
+    chains, _ = run_chains(kernel, chains, num_sweeps, generator)
     found = states.clone()
     found[:, free] = chains.states
     return found

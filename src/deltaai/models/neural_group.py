@@ -26,6 +26,7 @@ from deltaai.models.groups import Clamp, Columns, FactorGroup, joint_states, mov
 from deltaai.models.module_settings import describe_module
 from deltaai.models.table_group import look_up, strides_of
 from deltaai.models.variable import Variable
+from deltaai.threads import Turn
 
 # Below this many joint states a factor is read from its table.
 LARGEST_TABULATED = 4096
@@ -89,6 +90,8 @@ class NeuralGroup(FactorGroup):
     stacked: dict[str, Tensor]
     value_dtype: torch.dtype = torch.float64
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
+    # At the skeleton: parameters are put into it while it runs, whichever group asks.
+    _turn: Turn = field(default_factory=Turn, repr=False)
 
     @classmethod
     def build(
@@ -161,7 +164,8 @@ class NeuralGroup(FactorGroup):
             output: Tensor = functional_call(self.skeleton, parameters, (inputs,))
             return output.reshape(inputs.shape[:-1]).to(self.dtype)
 
-        mapped: Tensor = vmap(one)(chosen, features)
+        with self._turn:
+            mapped: Tensor = vmap(one)(chosen, features)
         return mapped
 
     def log_values_at(
@@ -203,7 +207,8 @@ class NeuralGroup(FactorGroup):
         """Return the factors one by one, each with its own copy of the current parameters."""
         networks = []
         for position in range(self._num_networks):
-            module = copy.deepcopy(self.skeleton).to_empty(device=self.scopes.device)
+            with self._turn:
+                module = copy.deepcopy(self.skeleton).to_empty(device=self.scopes.device)
             module = module.to(self.dtype)
             with torch.no_grad():
                 for name, value in tensors_of(module).items():
@@ -240,7 +245,9 @@ class NeuralGroup(FactorGroup):
         """Yield, under stable names, all that the values of the factors depend on."""
         yield from super().content()
         yield from self.stacked.items()
-        yield describe_module(self.skeleton), torch.tensor(self.state_sizes)
+        with self._turn:
+            described = describe_module(self.skeleton)
+        yield described, torch.tensor(self.state_sizes)
 
     @property
     def _num_networks(self) -> int:
@@ -257,9 +264,9 @@ class NeuralGroup(FactorGroup):
         versions = tuple(None if v.is_inference() else v._version for v in self.stacked.values())
         if not is_constant:
             self._cache.clear()
-        elif self._cache.get("versions") == versions:
-            kept: Tensor = self._cache["tables"]
-            return kept
+        elif (kept := self._cache.get("tables")) is not None and kept[0] == versions:
+            found: Tensor = kept[1]
+            return found
         device = self.scopes.device
         features = encode(joint_states(self.sizes, device).T, self.sizes, self.dtype)
         networks = torch.arange(self._num_networks, device=device)
@@ -267,5 +274,5 @@ class NeuralGroup(FactorGroup):
             networks, features.expand(self._num_networks, *features.shape)
         ).reshape(self._num_networks, *self.sizes)
         if is_constant:
-            self._cache.update(versions=versions, tables=tables)
+            self._cache["tables"] = (versions, tables)  # at once, for other threads look too
         return tables

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from deltaai.errors import ConfigError, StateError
 from deltaai.models import FactorGraph, States
+from deltaai.threads import limited_threads
 
 Watch = Callable[[int, int], None]  # steps done, steps in all
 
@@ -157,13 +158,14 @@ def run_chains(
     if betas is not None and len(betas) != num_steps:
         raise ConfigError(f"{num_steps} steps need as many betas, not {len(betas)}")
     acceptance, num_updates = 0.0, 0
-    for step in range(num_steps):
-        beta = 1.0 if betas is None else betas[step]
-        state, info = kernel.step(state, generator, beta)
-        acceptance += info.acceptance
-        num_updates += info.num_updates
-        if progress is not None:
-            progress(step + 1, num_steps)
+    with limited_threads(1):
+        for step in range(num_steps):
+            beta = 1.0 if betas is None else betas[step]
+            state, info = kernel.step(state, generator, beta)
+            acceptance += info.acceptance
+            num_updates += info.num_updates
+            if progress is not None:
+                progress(step + 1, num_steps)
     return state, StepInfo(acceptance / num_steps if num_steps else 1.0, num_updates)
 
 

@@ -34,7 +34,7 @@ from deltaai.sampling.chains import ChainState, Kernel, StepInfo
 from deltaai.sampling.conditional_tables import LARGEST_BLANKET, Blankets, tabulate
 from deltaai.sampling.local_scores import LocalScores
 from deltaai.sampling.table_updates import Scratch, TableBlock, Thresholds
-from deltaai.threads import limited_threads
+from deltaai.threads import Turn, limited_threads
 
 SCANS = ("systematic", "random")
 
@@ -57,7 +57,8 @@ class GibbsKernel(Kernel[ChainState]):
     """Colour-parallel Gibbs sampling; one step is one sweep.
 
     Tables are made once if the model is constant, and at every step if it has parameters that a
-    learner may change. A kernel keeps scratch memory: use one in one thread at a time.
+    learner may change. A kernel keeps scratch memory, so threads that share one take turns, step by
+    step.
 
     Parameters
     ----------
@@ -100,6 +101,7 @@ class GibbsKernel(Kernel[ChainState]):
         self._scores: dict[int, Tensor] = {}
         self._direct: dict[int, LocalScores] = {}
         self._thresholds: dict[float, dict[int, Thresholds]] = {}
+        self._turn = Turn()  # at all of these
 
     def _lay_out(self, colours: tuple[tuple[int, ...], ...], largest_blanket: int) -> None:
         """Give every variable a row such that those updated together stand side by side."""
@@ -166,6 +168,12 @@ class GibbsKernel(Kernel[ChainState]):
     ) -> tuple[ChainState, StepInfo]:
         """Update as many colours as there are, in all chains."""
         self.check_step(state, beta)
+        with self._turn:
+            return self._sweep(state, generator, beta)
+
+    def _sweep(
+        self, state: ChainState, generator: torch.Generator, beta: float | int
+    ) -> tuple[ChainState, StepInfo]:
         self._prepare(float(beta))
         given = state.columns
         columns = self._scratch.take("columns", tuple(given.shape), given.dtype, given.device)

@@ -73,6 +73,7 @@ class GibbsWithGradientsKernel(Kernel[InformedState]):
         self._value = entries - model.state_offsets[:-1][self._variable]
 
     @torch.no_grad()
+    @limited_threads(1)
     def init(
         self, num_chains: int, generator: torch.Generator, states: States | None = None
     ) -> InformedState:

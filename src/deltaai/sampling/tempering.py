@@ -209,6 +209,7 @@ def geometric_betas(num_replicas: int, lowest_beta: float | int) -> tuple[float,
     return tuple(math.exp(math.log(lowest_beta) * n / last) for n in range(num_replicas))
 
 
+@limited_threads(1)
 def tuned_betas(
     model: FactorGraph,
     num_replicas: int,
