@@ -1,19 +1,27 @@
 """Plans: every way to an answer, what it costs, and which one is taken."""
 
+import sys
+
 import pytest
 
 from deltaai.errors import NotAffordableError, format_seconds
+from deltaai.inference import ways
 from deltaai.inference.plan import plan
 from deltaai.inference.query import query
 from deltaai.models import zoo
 
-WIDE = zoo.ising_lattice(side=20, sigma=0.2, seed=0)
-LIMIT = 2**29
+planning = sys.modules[plan.__module__]  # the package has a function of this name
+SIDE = 40
+WIDE = zoo.ising_lattice(side=SIDE, sigma=0.2, seed=0)
+LIMIT = 2**31
 
 
-def names_of_the_cross():
-    names = [variable.name for variable in WIDE.variables]
-    return {names[10 * 20 + k]: 0 for k in range(20)} | {names[20 * k + 10]: 0 for k in range(20)}
+def names_of_the_lines():
+    """Evidence that cuts the lattice into squares."""
+    lines = (10, 20, 30)
+    return {f"x_{row}_{k}": 0 for row in lines for k in range(SIDE)} | {
+        f"x_{k}_{column}": 0 for column in lines for k in range(SIDE)
+    }
 
 
 def test_an_affordable_model_is_exact():
@@ -28,12 +36,68 @@ def test_a_wide_model_is_amortised_and_a_cut_one_exact():
     assert found.method == "amortised"
     assert [option.is_affordable for option in found.options] == [False, True]
     assert found.options[1].predicted_bytes <= LIMIT
-    cut = plan(WIDE, names_of_the_cross(), memory_limit=LIMIT)
+    cut = plan(WIDE, names_of_the_lines(), memory_limit=LIMIT)
     assert cut.method == "exact after evidence"
     assert [option.method for option in cut.options] == ["exact", "exact after evidence"]
     assert cut.options[0].predicted_bytes > LIMIT > cut.options[1].predicted_bytes
-    answer = query(WIDE, names_of_the_cross(), of=[WIDE.variables[0].name], memory_limit=LIMIT)
+    answer = query(WIDE, names_of_the_lines(), of=[WIDE.variables[0].name], memory_limit=LIMIT)
     assert answer.status == "exact"
+
+
+def test_some_variables_are_fixed_where_that_makes_it_fit():
+    torus = zoo.ising_torus(side=6, sigma=0.5, seed=0)
+    found = plan(torus, memory_limit=40_000)
+    assert (found.method, found.is_exact) == ("exact in parts", True)
+    assert [option.is_affordable for option in found.options] == [False, True]
+    assert found.option("exact").predicted_bytes > 40_000 >= found.predicted_bytes
+    assert found.cutset.cost.peak_bytes == found.predicted_bytes
+    assert f"{len(found.cutset.variables)} variables fixed at a time" in found.reason
+    assert plan(torus, memory_limit=40_000, search_seconds=0).method == "cannot"
+    assert plan(torus, memory_limit=40_000, search_seconds=1e-6).method == "cannot"
+    answer = query(torus, memory_limit=40_000)
+    assert (answer.status, answer.plan.method) == ("exact", "exact in parts")
+    expected = query(torus)
+    assert answer.log_partition == pytest.approx(expected.log_partition)
+    assert query(torus, memory_limit=40_000, method="exact").status == "exact"
+
+
+def test_a_search_takes_no_more_work_than_it_is_allowed(monkeypatch):
+    searches = []
+    search = ways.find_cutset
+
+    def counted(*arguments, **settings):
+        searches.append(settings["search_seconds"])
+        return search(*arguments, **settings)
+
+    monkeypatch.setattr(ways, "find_cutset", counted)
+    torus = zoo.ising_torus(side=6, sigma=0.5, seed=0)
+    plan(torus, memory_limit=10**8)
+    assert not searches  # it fits as it is
+    query(torus, memory_limit=40_000)
+    query(torus, memory_limit=40_000, time_limit=8)
+    plan(torus, memory_limit=40_000, time_limit=8, search_seconds=1)
+    assert searches == [5.0, 2.0, 1]  # one for a question
+    with pytest.raises(NotAffordableError):
+        query(torus, memory_limit=40_000, method="sampler")
+    assert len(searches) == 3
+
+
+def test_one_order_is_searched_for_where_evidence_does_not_help(monkeypatch):
+    tries = []
+    search = ways.best_elimination
+
+    def counted(graph, states, **settings):
+        tries.append(settings.get("most_tries", 64))
+        return search(graph, states, **settings)
+
+    for module in (ways, planning):
+        monkeypatch.setattr(module, "best_elimination", counted)
+    first = WIDE.variables[0].name
+    assert plan(WIDE, {first: 1}, memory_limit=LIMIT).method == "amortised"
+    assert tries == [64]
+    tries.clear()
+    assert plan(zoo.ising_lattice(side=6, sigma=0.2, seed=0), {"x_0_0": 1}).method == "exact"
+    assert tries == [64, 0]  # without the evidence, greedy orders only
 
 
 def test_little_memory_or_time_is_refused_in_words():
@@ -46,7 +110,7 @@ def test_little_memory_or_time_is_refused_in_words():
     with pytest.raises(NotAffordableError, match="training a sampler needs"):
         query(WIDE, memory_limit=10**3)
     with pytest.raises(NotAffordableError, match=r"of 0.01 s"):
-        query(WIDE, time_limit=0.01, method="exact")
+        query(zoo.ising_lattice(side=14, sigma=0.2, seed=0), time_limit=0.01, method="exact")
 
 
 def test_time_alone_can_rule_an_exact_answer_out():

@@ -10,8 +10,9 @@ from typing import Any
 from deltaai.cli import show
 from deltaai.cli.progress import Bars, bars
 from deltaai.errors import DeltaAIError
-from deltaai.exact import ExactInference, MostLikely
+from deltaai.exact import MostLikely
 from deltaai.inference import Answer, Sampler
+from deltaai.inference.exact_answers import most_likely as most_likely_state
 from deltaai.inference.query import query as ask
 from deltaai.models import FactorGraph
 
@@ -69,13 +70,7 @@ def _most_likely(
 ) -> MostLikely:
     if answer.plan is None or not answer.plan.is_exact:
         raise DeltaAIError("--map is found exactly, which does not fit here: leave it out")
-    return ExactInference(
-        model,
-        observed,
-        memory_limit=answer.plan.memory_limit,
-        elimination=answer.plan.elimination,
-        progress=shown.fraction,
-    ).map()
+    return most_likely_state(answer.plan, model, observed, shown.fraction)
 
 
 def _print(

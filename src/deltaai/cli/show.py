@@ -234,7 +234,7 @@ def figures_csv(rows: Mapping[str, Any]) -> None:
 
 
 def flat(value: Plan | ModelReport) -> dict[str, Any]:
-    """Return the plain fields of a plan or report, without its elimination order."""
+    """Return the plain fields of a plan or report, without what only an answer needs."""
     plain = _plain(value)
     assert isinstance(plain, dict)
     return plain
@@ -263,7 +263,7 @@ def _plain(value: object) -> object:
         return {
             field.name: _plain(getattr(value, field.name))
             for field in dataclasses.fields(value)
-            if field.name != "elimination"
+            if field.repr
         }
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}

@@ -5,41 +5,45 @@ With C a cutset and Z(c) the partition function of the model with x_C = c fixed,
     Z      = Σ_c Z(c)
     p(x_v) = Σ_c Z(c) p(x_v | c) / Z
 
-Each Z(c) is exact inference on a smaller model, so memory is that of one of them, and time grows
-with the number of joint states. The variables of C are fixed one after the other, depth first,
-and zeros are propagated after each: impossible branches end early, variables that became certain
-need no summing, and a branch that fits already is answered as it is, with an order of its own.
+and a most likely state is the best of those given c. Each is exact inference on a smaller model, so
+memory is that of one of them, and time grows with the number of joint states. The variables of C
+are fixed one after the other, depth first, and zeros are propagated after each: impossible branches
+end early, variables that became certain need no summing, and a branch that fits already is answered
+as it is, with an order of its own.
 
 Finding C is the matter of :mod:`deltaai.exact.cutset`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
+import torch
 
 from deltaai.errors import EvidenceError, ImpossibleEvidenceError, MemoryLimitError
 from deltaai.exact.cutset import Cutset
-from deltaai.exact.inference import ExactInference, Progress
+from deltaai.exact.inference import ExactInference, MostLikely, Progress
 from deltaai.exact.memory import default_memory_limit, exact_cost
+from deltaai.exact.partial_answers import PartialAnswer, PartialBest, Span
 from deltaai.graphs import Elimination, best_elimination, eliminate
 from deltaai.models import FactorGraph
 from deltaai.models.determinism import propagate_zeros
-from deltaai.models.reduction import Reduction
 from deltaai.threads import Turn
 
 _TRIES = 32  # random orders for a branch, fewer where it is cheap
 
-Marginals = Mapping[str, np.ndarray]
+FoundT = TypeVar("FoundT", PartialAnswer, PartialBest)
+Ask = Callable[[FactorGraph, Elimination, Span], FoundT]  # of a model that fits
 
 
 class ConditionedInference:
-    """Log Z and all single marginals, exactly, by conditioning on a cutset.
+    """Log Z, all single marginals and a most likely state, exactly, by conditioning on a cutset.
 
     Nothing is computed before a question is asked; one sweep over the states of the cutset then
-    answers both. Several threads may ask at once: one of them sweeps and the others wait.
+    answers for log Z and marginals, another for the most likely state. Several threads may ask at
+    once: one of them sweeps and the others wait.
 
     Parameters
     ----------
@@ -85,7 +89,7 @@ class ConditionedInference:
         if cutset.cost.peak_bytes > self._limit:
             raise MemoryLimitError(cutset.cost.width, cutset.cost.peak_bytes, self._limit)
         self._progress: Progress = (lambda _: None) if progress is None else progress
-        self._answer: _Answer | None = None
+        self._answer: PartialAnswer | None = None
         self._turn = Turn()  # at finding the answer
 
     def log_partition(self) -> float:
@@ -96,23 +100,38 @@ class ConditionedInference:
         """Probabilities of every variable's states."""
         return {name: row.copy() for name, row in self._swept().marginals.items()}
 
+    def map(self) -> MostLikely:
+        """Find a most likely state and its log score."""
+        with self._turn:
+            best = self._branch(self.model, {}, self.cutset.variables, Span(0.0, 1.0), self._peak)
+            self._progress(1.0)
+        if best is None:
+            raise _contradiction()
+        numbers = [v.states.index(best.labels[v.name]) for v in self.model.variables]
+        labels = {v.name: best.labels[v.name] for v in self.model.variables}
+        return MostLikely(labels, torch.tensor(numbers), best.log_score)
+
     # -- inside --------------------------------------------------------------------------------
 
-    def _swept(self) -> _Answer:
+    def _swept(self) -> PartialAnswer:
         """The answer, found by the first who asks."""
         with self._turn:
             if self._answer is None:
-                self._answer = self._branch(self.model, {}, self.cutset.variables, _Span(0.0, 1.0))
+                span, everything = Span(0.0, 1.0), self.cutset.variables
+                self._answer = self._branch(self.model, {}, everything, span, self._whole)
                 self._progress(1.0)
             if self._answer is None:
-                raise ImpossibleEvidenceError(
-                    "the model gives every state probability zero: its factors contradict"
-                )
+                raise _contradiction()
             return self._answer
 
     def _branch(
-        self, model: FactorGraph, fixed: dict[str, int], waiting: tuple[str, ...], span: _Span
-    ) -> _Answer | None:
+        self,
+        model: FactorGraph,
+        fixed: dict[str, int],
+        waiting: tuple[str, ...],
+        span: Span,
+        ask: Ask[FoundT],
+    ) -> FoundT | None:
         """Answer for a model with one more variable fixed, ``None`` if nothing is possible.
 
         The variables that wait are those of the cutset that are still to be fixed.
@@ -121,29 +140,31 @@ class ConditionedInference:
             reduction = propagate_zeros(model, fixed)
             waiting = tuple(name for name in waiting if name not in reduction.fixed)
             elimination = self._cutset_order(reduction.model, waiting)
-            answer: _Answer | None
+            answer: FoundT | None
             if self._fits(elimination, reduction.model) or not waiting:
-                answer = self._whole(reduction.model, elimination, span)
+                answer = ask(reduction.model, self._better(elimination, reduction.model), span)
             else:
-                answer = self._sum(reduction.model, waiting, span)
+                answer = self._sum(reduction.model, waiting, span, ask)
         except ImpossibleEvidenceError:
             return None
         return None if answer is None else answer.expanded(reduction)
 
-    def _sum(self, model: FactorGraph, waiting: tuple[str, ...], span: _Span) -> _Answer | None:
-        """Sum over the states of the first variable that waits."""
+    def _sum(
+        self, model: FactorGraph, waiting: tuple[str, ...], span: Span, ask: Ask[FoundT]
+    ) -> FoundT | None:
+        """Join the answers for the states of the first variable that waits."""
         name, *later = waiting
         num_states = model.variables[model.index(name)].num_states
-        total: _Answer | None = None
+        total: FoundT | None = None
         for state in range(num_states):
             here = span.part(state, num_states)
             self._progress(here.start)
-            found = self._branch(model, {name: state}, tuple(later), here)
+            found = self._branch(model, {name: state}, tuple(later), here, ask)
             if found is not None:
                 total = found if total is None else total.plus(found)
         return total
 
-    def _whole(self, model: FactorGraph, elimination: Elimination, span: _Span) -> _Answer:
+    def _whole(self, model: FactorGraph, elimination: Elimination, span: Span) -> PartialAnswer:
         """Answer for a model that fits: messages up, then marginals down."""
         halves = iter((span.part(0, 2), span.part(1, 2)))
         half = next(halves)
@@ -154,12 +175,24 @@ class ConditionedInference:
         engine = ExactInference(
             model,
             memory_limit=self._limit,
-            elimination=self._better(elimination, model),
+            elimination=elimination,
             progress=report,
         )
         log_partition = engine.log_partition()
         half = next(halves)
-        return _Answer(log_partition, engine.marginals())
+        return PartialAnswer(log_partition, engine.marginals())
+
+    def _peak(self, model: FactorGraph, elimination: Elimination, span: Span) -> PartialBest:
+        """A most likely state of a model that fits."""
+
+        def report(fraction: float) -> None:
+            self._progress(span.start + fraction * span.length)
+
+        engine = ExactInference(
+            model, memory_limit=self._limit, elimination=elimination, progress=report
+        )
+        found = engine.map()
+        return PartialBest(found.log_score, found.labels)
 
     def _cutset_order(self, model: FactorGraph, waiting: tuple[str, ...]) -> Elimination:
         """Eliminate in the order that came with the cutset, then the variables that wait."""
@@ -178,36 +211,7 @@ class ConditionedInference:
         return exact_cost(elimination, model.num_states.tolist()).peak_bytes <= self._limit
 
 
-@dataclass(frozen=True)
-class _Span:
-    """A part of the work, as fractions of all of it."""
-
-    start: float
-    length: float
-
-    def part(self, number: int, of: int) -> _Span:
-        return _Span(self.start + self.length * number / of, self.length / of)
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """Log Z of some of the states, and the marginals among these."""
-
-    log_partition: float
-    marginals: Marginals
-
-    def plus(self, other: _Answer) -> _Answer:
-        """Answer for the states of both: Z adds up, marginals mix in proportion to it."""
-        total = float(np.logaddexp(self.log_partition, other.log_partition))
-        mine = np.exp(self.log_partition - total)
-        others = np.exp(other.log_partition - total)
-        return _Answer(
-            total,
-            {v: mine * row + others * other.marginals[v] for v, row in self.marginals.items()},
-        )
-
-    def expanded(self, reduction: Reduction) -> _Answer:
-        """Answer for the model that was reduced."""
-        return _Answer(
-            self.log_partition + reduction.log_scale, reduction.expand_marginals(self.marginals)
-        )
+def _contradiction() -> ImpossibleEvidenceError:
+    return ImpossibleEvidenceError(
+        "the model gives every state probability zero: its factors contradict"
+    )

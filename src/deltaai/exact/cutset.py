@@ -12,7 +12,8 @@ that make up most of the large cliques are tried. In the end, those that are not
 are put back, to be eliminated last: often that is a better order than any found at the start, and
 the cutset may end up empty although the usual order does not fit.
 
-Nothing is computed or allocated here: see :mod:`deltaai.exact.conditioning`.
+The search is bounded by counted work, not by a clock, so that it ends with the same cutset on every
+machine. Nothing is computed or allocated here: see :mod:`deltaai.exact.conditioning`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import numpy as np
 
 from deltaai.exact.memory import ExactCost, exact_cost
 from deltaai.graphs import Elimination, UndirectedGraph, best_elimination, eliminate
+from deltaai.graphs.elimination import worthwhile_tries
 from deltaai.models import FactorGraph
 from deltaai.models.determinism import propagate_zeros
 
@@ -36,6 +38,12 @@ _TRIES_FIRST, _TRIES_STEP, _TRIES_CANDIDATE = 64, 128, 16
 _LARGE_GRAPH = 20_000  # vertices and edges
 # Given up if fixing all that may be fixed divides memory by too little, even with better orders.
 _LUCK = 16
+# Greedy orders that are tried in any case; and vertices and edges of completions, all orders
+# together, that are worked through in a second.
+_GREEDY_ORDERS = 4
+# If fewer orders than this are left, fewer are tried each time, so that some are left to the end.
+_UNHURRIED = 1024
+WORK_PER_SECOND = 500_000
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,8 @@ def find_cutset(
     *,
     most_entries: float | int = math.inf,
     time_limit: float | int = math.inf,
+    search_seconds: float | int = math.inf,
+    elimination: Elimination | None = None,
 ) -> Cutset | None:
     """Find variables such that the model with these fixed fits the memory.
 
@@ -76,6 +86,9 @@ def find_cutset(
     most_states : joint states of the cutset that are still worth the time.
     most_entries : entries of all tables at all joint states that are.
     time_limit : seconds to search; what is found may then depend on the machine.
+    search_seconds : the same roughly, in work that is counted: what is found does not depend on
+        the machine.
+    elimination : an order for the model as :func:`propagate_zeros` leaves it, if one is known.
 
     Returns
     -------
@@ -101,13 +114,15 @@ def find_cutset(
     possible = propagate_zeros(model).model
     graph, states = possible.markov_graph(), possible.num_states.tolist()
     everything = tuple(range(len(states)))
-    elimination = best_elimination(graph, states, most_tries=_TRIES_FIRST)
-    part = _Part(graph, states, memory_limit, everything, elimination)
+    if elimination is None or possible is not model:
+        elimination = best_elimination(graph, states, most_tries=_TRIES_FIRST)
+    budget = _Budget(search_seconds * WORK_PER_SECOND)
+    part = _Part(graph, states, memory_limit, everything, elimination, budget)
     chosen: list[int] = []
     while not part.fits:
         num_states = math.prod(states[v] for v in chosen)
         states_left = most_states // num_states
-        is_late = time.perf_counter() - start > time_limit
+        is_late = time.perf_counter() - start > time_limit or budget.is_spent
         if is_late or num_states * part.cost.total_entries > most_entries:
             return None
         if part.cost.peak_bytes > memory_limit * states_left * _LUCK:
@@ -115,7 +130,7 @@ def find_cutset(
         candidates = [v for v in part.largest_savings() if states[v] <= states_left]
         if not candidates:
             return None
-        after = {v: part.without(v) for v in candidates[:_CANDIDATES]}
+        after = {v: part.without(v) for v in candidates[:_CANDIDATES] if not budget.is_spent}
         best = _best(part, after)
         part = after[best].searched(_TRIES_STEP)
         chosen.append(best)
@@ -137,6 +152,30 @@ def find_cutset(
     )
 
 
+class _Budget:
+    """Work that a search may still do."""
+
+    def __init__(self, work: float | int) -> None:
+        self._left = work
+
+    @property
+    def is_spent(self) -> bool:
+        return self._left <= 0
+
+    def spend(self, elimination: Elimination, num_orders: int) -> None:
+        """Take off so many orders like this one."""
+        self._left -= num_orders * _size(elimination)
+
+    def tries(self, elimination: Elimination, most: int) -> int:
+        """Random orders to try now: so many, or fewer if not many like this one are left."""
+        return int(most * min(max(self._left, 0) / _size(elimination) / _UNHURRIED, 1))
+
+
+def _size(elimination: Elimination) -> int:
+    """Vertices and edges of the completion: the work for one order is proportional to it."""
+    return 1 + len(elimination.order) + sum(map(len, elimination.fronts))
+
+
 class _Part:
     """What is left of a graph when some vertices are taken out, with an elimination of it."""
 
@@ -147,7 +186,9 @@ class _Part:
         memory_limit: int,
         free: tuple[int, ...],
         elimination: Elimination,
+        budget: _Budget,
     ) -> None:
+        self._budget = budget
         self._whole, self.states, self._limit = whole, states, memory_limit
         self.free = free
         self.elimination = elimination  # numbered within `free`
@@ -161,7 +202,8 @@ class _Part:
     def over(self, free: tuple[int, ...], order: Sequence[int]) -> _Part:
         """Return another part of the same graph."""
         elimination = eliminate(self._whole.induced(free), order)
-        return _Part(self._whole, self.states, self._limit, free, elimination)
+        self._budget.spend(elimination, 1)
+        return _Part(self._whole, self.states, self._limit, free, elimination, self._budget)
 
     def without(self, variable: int) -> _Part:
         """Take out one variable more; orders are searched for unless the graph is large."""
@@ -173,9 +215,13 @@ class _Part:
 
     def searched(self, tries: int) -> _Part:
         """Return the same part with a better order, if one is found."""
+        if self._budget.is_spent:
+            return self
         graph = self._whole.induced(self.free)
-        found = best_elimination(graph, self._sizes, most_tries=tries)
-        other = _Part(self._whole, self.states, self._limit, self.free, found)
+        most = self._budget.tries(self.elimination, tries)
+        found = best_elimination(graph, self._sizes, most_tries=most)
+        self._budget.spend(found, _GREEDY_ORDERS + worthwhile_tries(found, self._sizes, most))
+        other = _Part(self._whole, self.states, self._limit, self.free, found, self._budget)
         return min(self, other, key=lambda part: (not part.fits, part.cost.total_entries))
 
     def largest_savings(self) -> list[int]:

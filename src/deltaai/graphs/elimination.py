@@ -132,18 +132,27 @@ def best_elimination(
     if is_sparse:
         orders += [min_fill_order(graph)]
     best = min((eliminate(graph, order) for order in orders), key=lambda e: e.cost(num_states))
-    log2_million = 20
     tries = 0
-    while tries < most_tries and is_sparse:
-        log2_total, _ = best.cost(num_states)
-        if log2_total < log2_million + math.log2(tries + 1) or log2_total > _LOG2_HOPELESS:
-            break
+    while is_sparse and tries < worthwhile_tries(best, num_states, most_tries):
         tries += 1
         order = (
             min_fill_order(graph, rng) if tries % 2 else min_weight_order(graph, num_states, rng)
         )
         best = min(best, eliminate(graph, order), key=lambda e: e.cost(num_states))
     return best
+
+
+def worthwhile_tries(elimination: Elimination, num_states: Sequence[int], most_tries: int) -> int:
+    """Random orders to try before an order is used: one for every million entries of its tables.
+
+    >>> path = eliminate(UndirectedGraph.from_edges(3, [(0, 1), (1, 2)]), (0, 1, 2))
+    >>> [worthwhile_tries(path, [states] * 3, 64) for states in (10, 1500, 10**5)]
+    [0, 4, 64]
+    """
+    log2_total, _ = elimination.cost(num_states)
+    if log2_total > _LOG2_HOPELESS:
+        return 0
+    return min(int(2.0**log2_total) >> 20, most_tries)
 
 
 def _min_fill_work(graph: UndirectedGraph) -> int:

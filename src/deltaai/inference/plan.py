@@ -3,45 +3,34 @@
 Memory is predicted from sizes of tables and of batches, and is what a limit is compared with. Time
 is predicted from the same sizes, for one core of a machine of today: right within a factor of three
 or so, which is enough to tell seconds from hours.
+
+Ways (:mod:`deltaai.inference.ways`) are looked at from the cheapest to plan to the dearest, and no
+further than the first that is affordable. A plan carries what was found on the way, so that an
+answer follows it and searches for nothing again (:mod:`deltaai.inference.exact_answers`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
-from deltaai.errors import format_bytes, format_seconds
-from deltaai.exact import ExactCost, default_memory_limit, exact_cost, without_fixed
+from deltaai.exact import Cutset, default_memory_limit, without_fixed
 from deltaai.graphs import Elimination, best_elimination
-from deltaai.inference.defaults import TrainingCost, training_cost
+from deltaai.inference.defaults import training_cost
+from deltaai.inference.ways import (
+    Limits,
+    Method,
+    Option,
+    amortised,
+    before_evidence,
+    in_parts,
+    whole,
+    without_zeros,
+)
 from deltaai.models import Evidence, FactorGraph
+from deltaai.models.determinism import propagate_zeros
+from deltaai.models.reduction import Reduction
 
-Method = Literal["exact", "exact after evidence", "amortised", "cannot"]
-
-# Elimination: seconds for an entry of a table, and for a variable.
-SECONDS_PER_ENTRY, _SECONDS_PER_VARIABLE = 4e-8, 3e-4
-# Training that is cut to less than this share of its time is not worth beginning.
-LEAST_TRAINING = 0.1
-
-
-@dataclass(frozen=True)
-class Option:
-    """One way to an answer.
-
-    Parameters
-    ----------
-    method : its name.
-    predicted_bytes : memory at the worst moment.
-    predicted_seconds : time, roughly.
-    is_affordable : whether both are within the limits.
-    reason : in words, with the figures.
-    """
-
-    method: Method
-    predicted_bytes: int
-    predicted_seconds: float
-    is_affordable: bool
-    reason: str
+SEARCH_SECONDS = 5.0  # for variables to fix, where nothing else makes an exact answer fit
 
 
 @dataclass(frozen=True)
@@ -51,9 +40,10 @@ class Plan:
     Parameters
     ----------
     method : ``"exact"`` if the tables fit, ``"exact after evidence"`` if they fit because of it,
-        ``"amortised"`` if a sampler has to be trained, ``"cannot"`` if that does not fit either.
+        ``"exact in parts"`` if they fit with some variables fixed at a time, ``"amortised"`` if a
+        sampler has to be trained, ``"cannot"`` if that does not fit either.
     reason : why, in words, with the figures.
-    options : every way to an answer, with its cost.
+    options : the ways to an answer that were looked at, with their costs.
     num_variables : variables of the model.
     num_observed : how many of them the evidence fixes.
     width : largest number of neighbours at elimination, in the best order found.
@@ -64,6 +54,9 @@ class Plan:
     memory_limit : bytes that may be used.
     time_limit : seconds that may be used, if there is a limit.
     elimination : the order behind the figures, over the variables still free.
+    reduction : the model that is left when evidence and zeros have been propagated, if the method
+        needs it; the order is then one of its variables.
+    cutset : the variables to fix, if an exact answer comes in parts.
     """
 
     method: Method
@@ -79,24 +72,17 @@ class Plan:
     memory_limit: int
     time_limit: float | int | None
     elimination: Elimination = field(repr=False)
+    reduction: Reduction | None = field(default=None, repr=False, compare=False)
+    cutset: Cutset | None = field(default=None, repr=False)
 
     @property
     def is_exact(self) -> bool:
         """Whether an exact answer is affordable."""
-        return self.method in {"exact", "exact after evidence"}
+        return self.method in {"exact", "exact after evidence", "exact in parts"}
 
     def option(self, method: Method) -> Option | None:
         """One of the options, if it was looked at."""
         return next((option for option in self.options if option.method == method), None)
-
-
-@dataclass(frozen=True)
-class _Limits:
-    memory: int
-    seconds: float | int | None
-
-    def allow(self, num_bytes: int, seconds: float) -> bool:
-        return num_bytes <= self.memory and (self.seconds is None or seconds <= self.seconds)
 
 
 def plan(
@@ -105,6 +91,7 @@ def plan(
     *,
     memory_limit: int | None = None,
     time_limit: float | int | None = None,
+    search_seconds: float | int = SEARCH_SECONDS,
 ) -> Plan:
     """Predict what an answer costs, one way and another, and recommend one.
 
@@ -114,82 +101,63 @@ def plan(
     evidence : what was observed: names to labels or state indices.
     memory_limit : bytes an answer may use (default: half of what is free).
     time_limit : seconds an answer may take.
+    search_seconds : how long, roughly, to search for variables that make an exact answer fit if
+        they are fixed, where nothing else makes it; 0 for no search. It is counted in work, so a
+        plan is the same on every machine.
+
+    Raises
+    ------
+    ImpossibleEvidenceError
+        If no state agrees with the evidence, as far as that is seen without an answer.
 
     Examples
     --------
     >>> from deltaai.models import zoo
     >>> plan(zoo.ising_lattice(side=6, sigma=0.2, seed=0), memory_limit=10**9).method
     'exact'
+    >>> plan(zoo.ising_torus(side=6, sigma=0.2, seed=0), memory_limit=40_000).method
+    'exact in parts'
     >>> plan(zoo.ising_lattice(side=40, sigma=0.2, seed=0), memory_limit=10**10).method
     'amortised'
     """
-    limits = _Limits(default_memory_limit() if memory_limit is None else memory_limit, time_limit)
+    limits = Limits(default_memory_limit() if memory_limit is None else memory_limit, time_limit)
     observed = model.resolve_evidence(evidence)
+    method: Method = "exact after evidence" if observed else "exact"
     reduced, _ = without_fixed(model, evidence)
     states = reduced.num_states.tolist()
-    elimination = best_elimination(reduced.markov_graph(), states)
-    cost = exact_cost(elimination, states)
-    options = [_exact("exact", cost, reduced.num_variables, limits)]
-    if observed:
-        whole, _ = without_fixed(model, None)
-        sizes = whole.num_states.tolist()
-        before = exact_cost(best_elimination(whole.markov_graph(), sizes), sizes)
-        after = _exact("exact after evidence", cost, reduced.num_variables, limits)
-        options = [_exact("exact", before, whole.num_variables, limits), after]
-    if not any(option.is_affordable for option in options) and reduced.num_variables:
-        options.append(_amortised(training_cost(reduced), limits))
+    way = whole(method, reduced, best_elimination(reduced.markov_graph(), states), limits)
+    options = [way.option]
+    if not way.option.is_affordable:
+        way = without_zeros(way, reduced, propagate_zeros(model, evidence), limits)
+        options = [way.option]
+    elif observed:
+        options.insert(0, before_evidence(model, limits))
+    if not way.option.is_affordable and search_seconds > 0:
+        searched = in_parts(way, limits, search_seconds)
+        if searched is not None:
+            options.append(searched.option)
+            way = searched if searched.option.is_affordable else way
+    if not way.option.is_affordable and way.reduction is not None:
+        options.append(amortised(training_cost(way.reduction.model), limits))
     chosen = next((option for option in options if option.is_affordable), None)
+    figures = way.option if chosen is None or options[0] is chosen else chosen
     return Plan(
         method="cannot" if chosen is None else chosen.method,
-        reason=_why_not(options) if chosen is None else _why(chosen, options),
+        reason=_why_not(options) if chosen is None else _why(figures, options),
         options=tuple(options),
         num_variables=model.num_variables,
         num_observed=len(observed),
-        width=cost.width,
-        largest_table=cost.largest_table,
-        total_entries=cost.total_entries,
-        predicted_bytes=cost.peak_bytes,
-        predicted_seconds=(options[0] if chosen is None else chosen).predicted_seconds,
+        width=way.cost.width,
+        largest_table=way.cost.largest_table,
+        total_entries=way.cost.total_entries,
+        predicted_bytes=way.cost.peak_bytes,
+        predicted_seconds=figures.predicted_seconds,
         memory_limit=limits.memory,
         time_limit=time_limit,
-        elimination=elimination,
+        elimination=way.elimination,
+        reduction=way.reduction,
+        cutset=way.cutset,
     )
-
-
-def exact_seconds(cost: ExactCost, num_variables: int) -> float:
-    """Time of an exact answer, roughly."""
-    return SECONDS_PER_ENTRY * cost.total_entries + _SECONDS_PER_VARIABLE * num_variables
-
-
-def _exact(method: Method, cost: ExactCost, num_variables: int, limits: _Limits) -> Option:
-    seconds = exact_seconds(cost, num_variables)
-    needs = _needs("an exact answer", cost.peak_bytes, seconds, limits)
-    given = " after the evidence" if method == "exact after evidence" else ""
-    return Option(
-        method,
-        cost.peak_bytes,
-        seconds,
-        limits.allow(cost.peak_bytes, seconds),
-        f"{needs} (width {cost.width}{given})",
-    )
-
-
-def _amortised(cost: TrainingCost, limits: _Limits) -> Option:
-    return Option(
-        "amortised",
-        cost.peak_bytes,
-        cost.seconds,
-        limits.allow(cost.peak_bytes, LEAST_TRAINING * cost.seconds),
-        _needs("training a sampler", cost.peak_bytes, cost.seconds, limits),
-    )
-
-
-def _needs(what: str, num_bytes: int, seconds: float, limits: _Limits) -> str:
-    time = f" and {format_seconds(seconds)}"
-    if limits.seconds is not None:
-        time += f" of {format_seconds(limits.seconds)}"
-    memory = f"{format_bytes(num_bytes)} of the {format_bytes(limits.memory)} allowed"
-    return f"{what} needs about {memory}{time}"
 
 
 def _why(chosen: Option, options: list[Option]) -> str:

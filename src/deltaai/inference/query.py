@@ -1,6 +1,7 @@
 """One question, one answer: plan, then the best affordable method.
 
-An exact answer comes from bucket elimination. A sampled one comes from a q that is trained for the
+An exact answer comes from bucket elimination, in parts if need be, as the plan says
+(:mod:`deltaai.inference.exact_answers`). A sampled one comes from a q that is trained for the
 question: evidence and zeros are propagated first, which often makes the model smaller; zeros that
 stay are floored for training; weights take the true factors; log Z gets an upper bound; and the
 answer is judged by its weights, by a second opinion and by that bound before it is called more than
@@ -12,19 +13,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from deltaai.errors import ConfigError, MemoryLimitError, NotAffordableError, Setting, WeightError
-from deltaai.exact import ConditionedInference, find_cutset
-from deltaai.exact.inference import ExactInference, Progress
-from deltaai.inference.answer import Answer, exact_answer
+from deltaai.exact.inference import Progress
+from deltaai.inference.answer import Answer
 from deltaai.inference.estimate import Estimate, Marginals, Quality
+from deltaai.inference.exact_answers import answer_exactly, decided, expanded
 from deltaai.inference.fit import fit
-from deltaai.inference.plan import SECONDS_PER_ENTRY, Plan, plan
+from deltaai.inference.plan import SEARCH_SECONDS, Plan, plan
 from deltaai.inference.questions import (
     asked_names,
     check_method,
@@ -44,8 +44,6 @@ from deltaai.training.loop import Progress as TrainingProgress
 
 METHODS = ("auto", "exact", "sampler", "bp")
 NUM_SAMPLES = 10_000
-# Time that conditioning may take if there is no limit, and that the search for its cutset may.
-_CONDITIONING_SECONDS, _SEARCH_SECONDS = 600.0, 30.0
 _NO_SAMPLE = (
     "the sampler drew no possible state, so this is what loopy belief propagation says: train "
     "longer, or give evidence"
@@ -79,9 +77,9 @@ def query(
         for unknown, or a list of mappings, asks once for each row
         (:func:`~deltaai.inference.table_query.query_table` has more to choose).
     of : the variables to report; all by default.
-    method : ``"auto"`` follows the plan, but fixes some variables at a time where that makes an
-        exact answer fit; ``"exact"``; ``"sampler"`` trains a sampler for the
-        question; ``"bp"`` is loopy belief propagation, a first estimate without an error bar.
+    method : ``"auto"`` follows the plan; ``"exact"`` too, and refuses if it is not exact;
+        ``"sampler"`` trains a sampler for the question; ``"bp"`` is loopy belief propagation, a
+        first estimate without an error bar.
     num_samples : samples to draw, if it is sampled (10,000, or 1,000 for each row of a table).
     check_samples : samples of the second opinion that a sampled answer is held against (4,000, or
         as many as a row has); more see smaller missing parts, and with none there is no check.
@@ -137,38 +135,30 @@ def query(
     elif method == "bp":
         answer = _first_estimate(model, evidence, progress)
     else:
-        planned = plan(model, evidence, memory_limit=memory_limit, time_limit=time_limit)
-        is_exact = planned.is_exact and method != "sampler"
-        if method == "exact" and not is_exact:
+        planned = plan(
+            model,
+            evidence,
+            memory_limit=memory_limit,
+            time_limit=time_limit,
+            search_seconds=0 if method == "sampler" else SEARCH_SECONDS,
+        )
+        if method == "exact" and not planned.is_exact:
             raise _refused(planned)
-        if is_exact:
-            answer = _exact(model, evidence, planned, progress)
+        if planned.method == "cannot":
+            raise NotAffordableError(planned.reason)
+        if planned.is_exact and method != "sampler":
+            answer = answer_exactly(planned, model, evidence, progress)
         else:
-            reduction = propagate_zeros(model, evidence)
-            answer = _reduced(reduction, planned, method, counts, seed, progress, watch)
+            reduction = planned.reduction or propagate_zeros(model, evidence)
+            answer = _sampled(reduction, planned, counts, seed, progress, watch)
     return answer.finished(asked, planned, time.perf_counter() - start)
 
 
 def _refused(planned: Plan) -> NotAffordableError:
     if planned.predicted_bytes > planned.memory_limit:
         return MemoryLimitError(planned.width, planned.predicted_bytes, planned.memory_limit)
-    return NotAffordableError(planned.options[-1].reason)
-
-
-def _exact(
-    model: FactorGraph, evidence: Evidence | None, planned: Plan, progress: Progress | None
-) -> Answer:
-    start = time.perf_counter()
-    engine = ExactInference(
-        model,
-        evidence,
-        memory_limit=planned.memory_limit,
-        elimination=planned.elimination,
-        progress=progress,
-    )
-    log_partition = engine.log_partition()
-    marginals = engine.marginals()
-    return exact_answer(marginals, log_partition, time.perf_counter() - start, "elimination")
+    reasons = [option.reason for option in planned.options if option.method != "amortised"]
+    return NotAffordableError("; ".join(dict.fromkeys(reasons)))
 
 
 def _first_estimate(
@@ -199,32 +189,19 @@ def _first_estimate(
     return Answer(Marginals(marginals, quality, unknown), partition)
 
 
-def _reduced(
+def _sampled(
     reduction: Reduction,
     planned: Plan,
-    method: str,
     counts: tuple[int, int],
     seed: int,
     progress: Progress | None,
     watch: Callable[[TrainingProgress], None] | None,
 ) -> Answer:
-    """Answer from the model that evidence and zeros leave, exactly if that is affordable now."""
+    """Answer by a sampler that is trained for what evidence and zeros leave of the model."""
     start = time.perf_counter()
     model = reduction.model
     if model.num_variables == 0:
-        marginals = reduction.expand_marginals({})
-        return exact_answer(marginals, reduction.log_scale, 0.0, "zeros propagated")
-    if method == "auto" and reduction.is_smaller:
-        limits = planned.memory_limit, planned.time_limit
-        again = plan(model, memory_limit=limits[0], time_limit=limits[1])
-        if again.is_exact:
-            return _expanded(_exact(model, None, again, progress), reduction, start)
-    if method == "auto":
-        answer = _conditioned(model, planned, progress)
-        if answer is not None:
-            return _expanded(answer, reduction, start)
-    if planned.method == "cannot":
-        raise NotAffordableError(planned.reason)
+        return decided(reduction)
     refuse_training(model, planned.memory_limit)
     sampler = fit(
         model,
@@ -242,28 +219,7 @@ def _reduced(
         )
     except WeightError:  # no sample is possible, so there is nothing to weigh
         answer = _first_estimate(model, None, progress, (_NO_SAMPLE,), upper)
-    return _expanded(answer, reduction, start)
-
-
-def _conditioned(model: FactorGraph, planned: Plan, progress: Progress | None) -> Answer | None:
-    """An exact answer that trades time for memory, if a good enough cutset is found soon."""
-    start = time.perf_counter()
-    seconds = _CONDITIONING_SECONDS if planned.time_limit is None else planned.time_limit
-    cutset = find_cutset(
-        model,
-        planned.memory_limit,
-        most_entries=seconds / SECONDS_PER_ENTRY,
-        time_limit=min(_SEARCH_SECONDS, seconds / 4),
-    )
-    if cutset is None or cutset.total_entries * SECONDS_PER_ENTRY > seconds:
-        return None
-    engine = ConditionedInference(
-        model, cutset, memory_limit=planned.memory_limit, progress=progress
-    )
-    log_partition, marginals = engine.log_partition(), engine.marginals()
-    found = f"elimination given {len(cutset.variables)} variables at a time"
-    method = found if cutset.variables else "elimination"
-    return exact_answer(marginals, log_partition, time.perf_counter() - start, method)
+    return expanded(answer, reduction, time.perf_counter() - start)
 
 
 def training_limit(planned: Plan) -> dict[str, Any]:
@@ -282,23 +238,3 @@ def upper_bound(model: FactorGraph, planned: Plan, progress: Progress | None) ->
     except ConfigError:
         return None
     return bound.upper
-
-
-def _expanded(answer: Answer, reduction: Reduction, start: float) -> Answer:
-    """The answer about the original model, from that about a smaller one."""
-    seconds = time.perf_counter() - start
-    shift, found = reduction.log_scale, answer.partition
-    partition = replace(
-        found,
-        value=float(found) + shift,
-        elbo=None if found.elbo is None else found.elbo + shift,
-        bracket=found.bracket and (found.bracket[0] + shift, found.bracket[1] + shift),
-        seconds=seconds,
-    )
-    errors = None
-    if answer.marginals.stderr:
-        errors = reduction.expand_marginals(answer.marginals.stderr)
-        errors |= {name: np.zeros_like(errors[name]) for name in reduction.fixed}  # certain
-    values = reduction.expand_marginals(answer.marginals)
-    quality = replace(answer.marginals.quality, seconds=seconds)
-    return Answer(Marginals(values, quality, errors), partition)
