@@ -1,7 +1,8 @@
 """Many rows of evidence against one model: all of them in batches, by one method.
 
 Where the tables fit, rows are answered exactly, many at a time
-(:class:`~deltaai.exact.RowInference`). Otherwise one sampler is trained for all rows: given the
+(:class:`~deltaai.exact.RowInference`), or one by one if each alone has an exact plan
+(:mod:`deltaai.inference.exact_rows`). Otherwise one sampler is trained for all rows: given the
 values of a fixed set if every row observes the same variables, for any evidence if not. A row is
 judged by its weights and by a second opinion (:mod:`deltaai.inference.trust`). In very long tables
 some rows, spread over the table, have a second opinion; the others are called ``"unchecked"``, and
@@ -29,6 +30,7 @@ from deltaai.errors import (
 )
 from deltaai.exact import RowInference, default_memory_limit
 from deltaai.exact.inference import ExactInference, Progress
+from deltaai.inference.exact_rows import answer_rows_exactly
 from deltaai.inference.fit import fit
 from deltaai.inference.posterior import Drawn
 from deltaai.inference.questions import (
@@ -121,6 +123,8 @@ def query_table(
         try:
             engine = RowInference(model, _always_observed(rows), memory_limit=limit)
         except MemoryLimitError:
+            if not samples and _exact_one_by_one(found, limit, time_limit, progress):
+                return found.answer("elimination, row by row", start)
             if method == "exact":
                 raise
         else:
@@ -249,6 +253,27 @@ def _exact(
             if found.status[row] != IMPOSSIBLE:
                 one = ExactInference(found.model, found.evidence(row), memory_limit=memory_limit)
                 kept[:] = one.sample(len(kept), generator)
+
+
+def _exact_one_by_one(
+    found: _Found, memory_limit: int, time_limit: float | int | None, progress: Progress | None
+) -> bool:
+    """Answer each row by a plan of its own, if all of these are exact; say whether."""
+    rows = [found.evidence(row) for row in range(len(found.rows))]
+    answers = answer_rows_exactly(
+        found.model, rows, memory_limit=memory_limit, time_limit=time_limit, progress=progress
+    )
+    if answers is None:
+        return False
+    for row, answer in enumerate(answers):
+        if answer is None:
+            found.set_impossible(row)
+            continue
+        asked = [answer.marginals[name] for name in found.asked]
+        found.probabilities[row] = np.concatenate(asked) if asked else 0.0
+        found.log_partition[row], found.stderr[row] = answer.log_partition, 0.0
+        found.status[row] = "exact"
+    return True
 
 
 def _trained(

@@ -21,9 +21,11 @@ from torch import Tensor
 from deltaai.errors import ConfigError
 from deltaai.models import FactorGraph, States
 from deltaai.sampling.gibbs import GibbsKernel
+from deltaai.threads import limited_threads
 
 
 @torch.no_grad()
+@limited_threads(1)
 def annealed_importance(
     model: FactorGraph,
     num_chains: int,
