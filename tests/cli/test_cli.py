@@ -11,6 +11,7 @@ import pytest
 from broken_files import BROKEN_FILES
 from deltaai.cli.parsing import parse_bytes, parse_evidence, parse_names
 from deltaai.errors import DeltaAIError
+from deltaai.exact import exact
 from deltaai.io import write
 from deltaai.models import FactorGraph, TableFactor, Variable, zoo
 
@@ -227,3 +228,17 @@ def test_broken_files_get_one_line_and_code_2(run, tmp_path, name):
     assert err.startswith(f"error: {path}")
     assert expected in err
     assert err.count("\n") == 1
+
+
+def test_plan_query_and_map_agree_where_variables_have_to_be_fixed(run, tmp_path):
+    torus = zoo.ising_torus(side=6, sigma=0.5, seed=0)
+    file = tmp_path / "torus.uai"
+    write(torus, file)
+    limit = ("--memory-limit", "40000")
+    assert json.loads(run("plan", file, *limit, "--json")[1])["method"] == "exact in parts"
+    assert "exact in parts" in run("plan", file, *limit)[1]
+    document = json.loads(run("query", file, *limit, "--json", "--map")[1])
+    assert document["status"] == "exact"
+    best = exact(torus).map()
+    assert document["map"]["log_score"] == pytest.approx(best.log_score)
+    assert [int(state) for state in document["map"]["states"].values()] == best.state.tolist()

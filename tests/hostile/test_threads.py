@@ -309,7 +309,7 @@ def test_threads_get_the_answers_of_one_after_the_other(subject):
 @pytest.mark.slow
 @pytest.mark.parametrize("subject", SUBJECTS)
 def test_threads_get_the_answers_of_one_after_the_other_many_times(subject):
-    check_rounds(subject, 25)
+    check_rounds(subject, 10)
 
 
 def test_other_questions_may_be_asked_between_two_cliques():
