@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     )
     from deltaai.inference import load_sampler as load
     from deltaai.io import (
+        example,
         from_pgmpy,
         from_pyagrum,
         read,
@@ -104,6 +105,7 @@ __all__ = [
     "WeightError",
     "check",
     "exact",
+    "example",
     "fit",
     "from_pgmpy",
     "from_pyagrum",

@@ -35,8 +35,9 @@ from deltaai.errors import ConfigError
 app = typer.Typer(
     name="deltaai",
     help="Inference in sparse graphical models: plan, check and query model files.",
-    epilog="Exit codes: 0 answered, 1 something failed, 2 input that cannot be used, 3 not within "
-    "the limits of memory and time, 4 output that could not be written, 130 interrupted.",
+    epilog="Examples that need no file: sprinkler, asia, grid, lattice; try deltaai query asia -e "
+    "smoke=yes. Exit codes: 0 answered, 1 something failed, 2 input that cannot be used, 3 not "
+    "within the limits of memory and time, 4 output that could not be written, 130 interrupted.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -152,9 +153,9 @@ def query(
 ) -> None:
     """Compute posterior probabilities given evidence.
 
-    One case:   deltaai query asia.bif --evidence smoke=yes --of lung,bronc
+    One case:   deltaai query asia --evidence smoke=yes --of lung,bronc
 
-    Many cases: deltaai query asia.bif --evidence-file cases.csv -o posteriors.csv
+    Many cases: deltaai query asia --evidence-file cases.csv -o posteriors.csv
     """
     from deltaai.cli.outputs import Output, check_outputs
     from deltaai.cli.parsing import parse_bytes, parse_evidence, parse_names

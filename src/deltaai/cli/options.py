@@ -26,12 +26,17 @@ def _check_seconds(seconds: float | None) -> float | None:
 
 
 ModelFile = Annotated[
-    Path, typer.Argument(metavar="FILE", help="Model: .uai or .bif, also with .gz.")
+    Path,
+    typer.Argument(
+        metavar="FILE", help="Model: .uai or .bif, also with .gz, or the name of an example."
+    ),
 ]
 SourceFile = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", help="Model (.uai or .bif, also with .gz), or sampler (.dai) by `fit`."
+        metavar="FILE",
+        help="Model (.uai or .bif, also with .gz, or the name of an example), or sampler (.dai) "
+        "by `fit`.",
     ),
 ]
 EvidenceWords = Annotated[

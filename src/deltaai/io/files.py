@@ -12,12 +12,14 @@ import io
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import overload
 
-from deltaai.errors import FormatError, format_bytes
+from deltaai.errors import ConfigError, FormatError, format_bytes
 from deltaai.io.atomic import replace_file
 from deltaai.io.bif import parse_bif
 from deltaai.io.bif_writer import format_bif
 from deltaai.io.evidence_table import Rows, rows_from_csv
+from deltaai.io.examples import example_file, examples, listed_examples
 from deltaai.io.source import Source
 from deltaai.io.uai import format_uai, parse_uai
 from deltaai.io.uai_evidence import parse_evidence
@@ -34,17 +36,52 @@ _WRITERS: dict[str, Callable[[FactorGraph], str]] = {".uai": format_uai, ".bif":
 def read(path: str | Path) -> FactorGraph:
     """Read a model from a ``.uai`` or ``.bif`` file, compressed if the name ends in ``.gz``.
 
+    The name of an example (:func:`example`) stands for it, if there is no file of that name.
+
     Raises
     ------
     FormatError
         When there is no such file, or it does not follow its format; says the line.
     """
     path = Path(path)
+    if not path.suffix and not path.exists():
+        packaged = example_file(str(path))
+        if packaged is None:
+            hint = listed_examples(str(path))
+            raise FormatError(path, None, f"there is no such file, and no such example{hint}")
+        path = packaged
     parse = _PARSERS[_format_of(path)]
     source = _read_source(path)
     if not source.text.strip():
         raise FormatError(path, None, "the file is empty; expected a model")
     return parse(source)
+
+
+@overload
+def example() -> dict[str, str]: ...
+@overload
+def example(name: str) -> FactorGraph: ...
+def example(name: str | None = None) -> FactorGraph | dict[str, str]:
+    """A model that comes with the package; without a name, what there is.
+
+    Parameters
+    ----------
+    name : ``"sprinkler"`` (rain and wet grass, 4 variables), ``"asia"`` (a chest clinic, 8),
+        ``"grid"`` (a 10 x 10 Ising lattice) or ``"lattice"`` (a 32 x 32 one, too wide for tables).
+
+    Examples
+    --------
+    >>> example("asia")
+    FactorGraph(8 variables, 8 factors)
+    >>> list(example())
+    ['sprinkler', 'asia', 'grid', 'lattice']
+    """
+    if name is None:
+        return examples()
+    packaged = example_file(name) if isinstance(name, str) else None
+    if packaged is None:
+        raise ConfigError(f"there is no example {name!r}{listed_examples(str(name))}")
+    return read(packaged)
 
 
 def read_evidence(path: str | Path, model: FactorGraph | None = None) -> dict[str, int]:
