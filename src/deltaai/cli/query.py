@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from deltaai.cli import show
-from deltaai.cli.progress import Bars, bars
+from deltaai.cli.progress import bars
 from deltaai.errors import DeltaAIError
 from deltaai.exact import MostLikely
 from deltaai.inference import Answer, Sampler
 from deltaai.inference.exact_answers import most_likely as most_likely_state
 from deltaai.inference.query import query as ask
 from deltaai.models import FactorGraph
+from deltaai.progress import Reports
 
 
 def run_query(
@@ -35,7 +36,7 @@ def run_query(
         raise DeltaAIError("--map is found exactly: give the model instead of the sampler")
     model = source.model if isinstance(source, Sampler) else source
     with bars() as shown, nothing_kept():
-        reports: dict[str, Any] = {"progress": shown.fraction, "watch": shown.training}
+        reports: dict[str, Any] = {"progress": shown.fraction or False, "watch": shown.training}
         answer: Answer = ask(source, observed, names, **settings, **reports)
         best = _most_likely(model, observed, answer, shown) if most_likely else None
     if answer.plan is not None:
@@ -66,7 +67,7 @@ def nothing_kept() -> Iterator[None]:
 
 
 def _most_likely(
-    model: FactorGraph, observed: Mapping[str, str | int], answer: Answer, shown: Bars
+    model: FactorGraph, observed: Mapping[str, str | int], answer: Answer, shown: Reports
 ) -> MostLikely:
     if answer.plan is None or not answer.plan.is_exact:
         raise DeltaAIError("--map is found exactly, which does not fit here: leave it out")

@@ -52,7 +52,7 @@ def run_table(
         rows = read_evidence_table(file, model)
     show.detail(f"read {file}: {show.plural(len(rows), 'case')}")
     with bars("answering") as shown, nothing_kept():
-        reports: dict[str, Any] = {"progress": shown.fraction, "watch": shown.training}
+        reports: dict[str, Any] = {"progress": shown.fraction or False, "watch": shown.training}
         answer = query_table(source, rows, names, samples=samples, **settings, **reports)
     failures = Failures()
     if samples_output is not None:

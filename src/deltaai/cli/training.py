@@ -59,6 +59,7 @@ def run_fit(
                 checkpoint=checkpoint,
                 resume=resume,
                 metrics=metrics,
+                progress=False,
                 watch=shown.training,
                 **{"checkpoint_every": _CHECKPOINT_EVERY} | settings,
             )

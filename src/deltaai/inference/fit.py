@@ -15,6 +15,7 @@ from deltaai.inference.proposals import EvidenceKind, build_proposal
 from deltaai.inference.sampler import Sampler
 from deltaai.models import FactorGraph, States
 from deltaai.models.smoothing import smoothed
+from deltaai.progress import Fraction, fractions_of, reporting
 from deltaai.sampling.orders import Orders, OrdersKind
 from deltaai.threads import limited_threads
 from deltaai.training.given_evidence import AnyEvidence, FixedEvidence
@@ -44,6 +45,7 @@ def fit(
     checkpoint: str | Path | None = None,
     resume: bool = False,
     metrics: str | Path | None = None,
+    progress: bool | Fraction | None = None,
     watch: Callable[[Progress], None] | None = None,
     threads: int = 1,
     **settings: Any,  # noqa: ANN401
@@ -74,6 +76,8 @@ def fit(
     checkpoint : file to keep the state of the run in; needed to resume.
     resume : continue from that file if it exists.
     metrics : JSONL or CSV file for the course of training.
+    progress : whether to show a bar; by default in a terminal and in a notebook. A function is
+        called with the fraction done.
     watch : called after every update.
     threads : threads for training; more than one pays only for wide models on a quiet machine.
     settings : any field of ``TrainingConfig``, such as ``steps``, ``time_limit`` or ``objective``.
@@ -155,6 +159,7 @@ def fit(
         trainer.resume(path)
     log_path = None if metrics is None else Path(metrics)
     with (
+        reporting(progress, watch) as reports,
         limited_threads(threads),
         MetricsLog(log_path, trainer.step if is_resumed else None) as log,
     ):
@@ -162,7 +167,8 @@ def fit(
             log.extend(trainer.history)
         elif not trainer.history:  # or from a checkpoint that kept none
             trainer.history += log.rows
-        trainer.run(checkpoint=path, metrics=log, watch=watch)
+        told = fractions_of(progress, watch) if callable(progress) else reports.training
+        trainer.run(checkpoint=path, metrics=log, watch=told)
         history = [dict(row) for row in trainer.history]
     rest = (family, width, given, smoothing, history)
     return Sampler(model, proposal, sources, config, *rest)

@@ -40,6 +40,7 @@ from deltaai.messages import loopy_belief_propagation, mini_bucket_bound
 from deltaai.models import Evidence, FactorGraph
 from deltaai.models.determinism import propagate_zeros
 from deltaai.models.reduction import Reduction
+from deltaai.progress import reporting
 from deltaai.training.loop import Progress as TrainingProgress
 
 METHODS = ("auto", "exact", "sampler", "bp")
@@ -65,7 +66,7 @@ def query(
     memory_limit: int | None = None,
     time_limit: float | int | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: bool | Progress | None = None,
     watch: Callable[[TrainingProgress], None] | None = None,
 ) -> Any:  # noqa: ANN401
     """Answer a question about a model, or one for each row of a table.
@@ -86,7 +87,8 @@ def query(
     memory_limit : bytes that may be used (default: half of what is free).
     time_limit : seconds that may be used.
     seed : of a sampler's randomness.
-    progress : called with the fraction done during long exact work.
+    progress : whether to show bars while it takes long; by default in a terminal and in a notebook.
+        A function is called with the fraction done during long exact work.
     watch : called after every update of training.
 
     Returns
@@ -102,6 +104,35 @@ def query(
     ImpossibleEvidenceError
         If no state agrees with the evidence.
     """
+    with reporting(progress, watch, "answering") as reports:
+        return _ask(
+            source,
+            evidence,
+            of,
+            method=method,
+            num_samples=num_samples,
+            memory_limit=memory_limit,
+            time_limit=time_limit,
+            seed=seed,
+            progress=reports.fraction,
+            watch=reports.training,
+        )
+
+
+def _ask(
+    source: FactorGraph | Sampler,
+    evidence: Any,  # noqa: ANN401
+    of: Sequence[str] | None,
+    *,
+    method: str,
+    num_samples: int | None,
+    memory_limit: int | None,
+    time_limit: float | int | None,
+    seed: int,
+    progress: Progress | None,
+    watch: Callable[[TrainingProgress], None] | None,
+) -> Any:  # noqa: ANN401
+    """Answer, and tell those who listen how far it is."""
     start = time.perf_counter()
     if evidence is not None and not isinstance(evidence, Mapping):
         table = query_table(
@@ -114,7 +145,7 @@ def query(
             memory_limit=memory_limit,
             time_limit=time_limit,
             seed=seed,
-            progress=progress,
+            progress=progress or False,
             watch=watch,
         )
         return table.to_frame(evidence.index) if is_frame(evidence) else table
@@ -207,6 +238,7 @@ def _sampled(
         model,
         smoothing=suitable_smoothing(model),
         seed=seed,
+        progress=False,
         watch=watch,
         **training_limit(planned),
     )

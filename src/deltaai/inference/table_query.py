@@ -45,6 +45,7 @@ from deltaai.inference.table_answer import IMPOSSIBLE, TableAnswer
 from deltaai.io.evidence_table import rows_from_table
 from deltaai.models import FactorGraph
 from deltaai.models.determinism import propagate_zeros
+from deltaai.progress import reporting
 from deltaai.training.loop import Progress as TrainingProgress
 
 METHODS = ("auto", "exact", "sampler")
@@ -67,7 +68,7 @@ def query_table(
     memory_limit: int | None = None,
     time_limit: float | int | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: bool | Progress | None = None,
     watch: Callable[[TrainingProgress], None] | None = None,
     **settings: Any,  # noqa: ANN401
 ) -> TableAnswer:
@@ -88,7 +89,8 @@ def query_table(
     memory_limit : bytes that may be used (default: half of what is free).
     time_limit : seconds that training a sampler may take.
     seed : of all randomness.
-    progress : called with the fraction of the rows that is done.
+    progress : whether to show bars while it takes long; by default in a terminal and in a notebook.
+        A function is called with the fraction of the rows that is done.
     watch : called after every update of training.
     settings : of training, if a sampler has to be trained: what ``fit`` takes, such as ``steps``.
 
@@ -99,6 +101,39 @@ def query_table(
     >>> answer.probabilities[:, 1].round(3).tolist(), answer.status
     ([0.708, 0.5], ('exact', 'exact'))
     """
+    with reporting(progress, watch, "answering") as reports:
+        return _ask(
+            source,
+            evidence,
+            of,
+            method=method,
+            num_samples=num_samples,
+            samples=samples,
+            memory_limit=memory_limit,
+            time_limit=time_limit,
+            seed=seed,
+            progress=reports.fraction,
+            watch=reports.training,
+            settings=settings,
+        )
+
+
+def _ask(
+    source: FactorGraph | Sampler,
+    evidence: object,
+    of: Sequence[str] | None,
+    *,
+    method: str,
+    num_samples: int | None,
+    samples: int,
+    memory_limit: int | None,
+    time_limit: float | int | None,
+    seed: int,
+    progress: Progress | None,
+    watch: Callable[[TrainingProgress], None] | None,
+    settings: dict[str, Any],
+) -> TableAnswer:
+    """Answer all rows, and tell those who listen how far it is."""
     start = time.perf_counter()
     check_method(method, METHODS)
     num_samples = NUM_SAMPLES if num_samples is None else num_samples
@@ -300,6 +335,7 @@ def _trained(
         most_observed=most if observed == "any" else None,
         smoothing=suitable_smoothing(model),
         seed=seed,
+        progress=False,
         watch=watch,
         **settings,
     )
