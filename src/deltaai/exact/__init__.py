@@ -10,6 +10,7 @@ from deltaai.exact.inference import (
     exact_conditionals,
     without_fixed,
 )
+from deltaai.exact.joints import joint_marginal
 from deltaai.exact.memory import ExactCost, default_memory_limit, exact_cost
 from deltaai.exact.rows import RowAnswers, RowInference
 
@@ -27,5 +28,6 @@ __all__ = [
     "exact_conditionals",
     "exact_cost",
     "find_cutset",
+    "joint_marginal",
     "without_fixed",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from deltaai.exact.log_tables import log_max_first, log_sum_first
 from deltaai.exact.memory import ExactCost, default_memory_limit, exact_cost
 from deltaai.graphs import Dag, Elimination, best_elimination, eliminate
 from deltaai.models import Evidence, FactorGraph, States
+from deltaai.models.frames import states_frame
 from deltaai.threads import Turn
 
 Progress = Callable[[float], None]  # called with the fraction of the work that is done
@@ -139,8 +140,36 @@ class ExactInference:
         labels = {v.name: v.states[int(state[i])] for i, v in enumerate(self.model.variables)}
         return MostLikely(labels, state, score)
 
-    def sample(self, num_samples: int, generator: torch.Generator | None = None) -> States:
-        """Draw independent exact samples, evidence filled in."""
+    @overload
+    def sample(
+        self,
+        num_samples: int,
+        generator: torch.Generator | None = None,
+        *,
+        as_frame: Literal[False] = False,
+    ) -> States: ...
+    @overload
+    def sample(
+        self,
+        num_samples: int,
+        generator: torch.Generator | None = None,
+        *,
+        as_frame: Literal[True],
+    ) -> Any: ...  # noqa: ANN401
+    def sample(
+        self,
+        num_samples: int,
+        generator: torch.Generator | None = None,
+        *,
+        as_frame: bool = False,
+    ) -> Any:
+        """Draw independent exact samples, evidence filled in.
+
+        Parameters
+        ----------
+        num_samples : how many.
+        as_frame : return a pandas ``DataFrame`` with a column a variable and labels in the cells.
+        """
         if num_samples < 0:
             raise StateError(f"the number of samples cannot be {num_samples}")
         self.log_partition()
@@ -155,7 +184,8 @@ class ExactInference:
 
         with self._turn:
             columns = self._after(log_sum_first).decode(num_samples, draw)
-        return self._full_states(columns)
+        x = self._full_states(columns)
+        return states_frame(self.model, x) if as_frame else x
 
     def log_prob(self, x: States) -> Float[Tensor, "batch"]:
         """Log-probability of full states given the evidence; -inf where they contradict it."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from deltaai.inference.estimate import Estimate, Marginals, Quality
+from deltaai.inference.estimate import Asked, Estimate, Marginals, Quality
 from deltaai.inference.plan import Plan
 from deltaai.inference.posterior import Drawn
 from deltaai.inference.trust import Status, is_narrow, judge_bracket
+from deltaai.models import FactorGraph
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +82,19 @@ class Answer:
         """Why it is not to be trusted, one sentence each, with the remedy."""
         return tuple(dict.fromkeys(self.marginals.doubts + self.partition.doubts))
 
-    def finished(self, names: Sequence[str], plan: Plan | None, seconds: float) -> Answer:
-        """The answer about some variables, with what it took."""
-        return replace(self, marginals=self.marginals.of(names), plan=plan, seconds=seconds)
+    def finished(
+        self, model: FactorGraph, names: Sequence[Asked], plan: Plan | None, seconds: float
+    ) -> Answer:
+        """The answer about some variables, labelled, with what it took."""
+        states = {variable.name: variable.states for variable in model.variables}
+        marginals = self.marginals.of(names).labelled(states)
+        return replace(self, marginals=marginals, plan=plan, seconds=seconds)
+
+    def with_joints(
+        self, values: Mapping[Any, np.ndarray], stderr: Mapping[Any, np.ndarray] | None = None
+    ) -> Answer:
+        """The answer with joint marginals, by tuples of names, and their errors."""
+        return replace(self, marginals=self.marginals.joined(values, stderr or {}))
 
 
 def exact_answer(
@@ -130,4 +142,6 @@ def sampled_answer(drawn: Drawn, seconds: float, upper: float | None = None) -> 
         value = min(max(found.log_partition, bracket[0]), bracket[1])
         partition = replace(partition, value=value, status="bounded", doubts=())
     refined = drawn.refined
-    return Answer(Marginals(refined.marginals(), quality, refined.marginal_errors()), partition)
+    states = {variable.name: variable.states for variable in refined.model.variables}
+    values, errors = refined.marginals(), refined.marginal_errors()
+    return Answer(Marginals(values, quality, errors, states), partition)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import scipy  # its parts come when they are needed
@@ -24,6 +25,7 @@ import scipy  # its parts come when they are needed
 from deltaai.inference.trust import Status
 
 CONFIDENCE = 0.95
+Asked = str | tuple[str, ...]  # a variable, or some whose joint marginal is wanted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,25 +116,31 @@ class Estimate(Quality):
         return f"{self.value:.9g}{error} ({self.status})"
 
 
-class Marginals(dict[str, np.ndarray]):
+class Marginals(dict[Any, np.ndarray]):
     """Probabilities of variables' states by name, with how far they can be trusted.
+
+    The key of a joint marginal is a tuple of names, ``marginals["rain", "wet"]``, and its value has
+    an axis for each.
 
     Parameters
     ----------
     values : probabilities of each variable, in the order of its states.
     quality : what all of them share.
     stderr : standard errors by name; none if they are exact.
+    states : labels of each variable's states, to show them with; numbers if there are none.
     """
 
     def __init__(
         self,
-        values: Mapping[str, np.ndarray],
+        values: Mapping[Any, np.ndarray],
         quality: Quality,
-        stderr: Mapping[str, np.ndarray] | None = None,
+        stderr: Mapping[Any, np.ndarray] | None = None,
+        states: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         super().__init__(values)
         self.quality = quality
         self.stderr = dict(stderr or {})
+        self.states = dict(states or {})
 
     @property
     def status(self) -> Status:
@@ -154,12 +162,24 @@ class Marginals(dict[str, np.ndarray]):
         """Why they are not to be trusted."""
         return self.quality.doubts
 
-    def estimate(self, name: str) -> Estimate:
-        """One variable's probabilities, with errors and interval."""
-        errors = self.stderr.get(name, np.zeros(len(self[name])))
+    def estimate(self, name: Asked) -> Estimate:
+        """One variable's probabilities, or some variables' joint ones, with errors and interval."""
+        errors = self.stderr.get(name, np.zeros(self[name].shape))
         return Estimate(self[name], errors, **vars(self.quality))
 
-    def of(self, names: Sequence[str]) -> Marginals:
+    def of(self, names: Sequence[Asked]) -> Marginals:
         """Those of some variables."""
         errors = {name: self.stderr[name] for name in names if name in self.stderr}
-        return Marginals({name: self[name] for name in names}, self.quality, errors)
+        values = {name: self[name] for name in names}
+        return Marginals(values, self.quality, errors, self.states)
+
+    def joined(
+        self, values: Mapping[Any, np.ndarray], stderr: Mapping[Any, np.ndarray]
+    ) -> Marginals:
+        """These and further ones, of the same quality."""
+        errors = {**self.stderr, **stderr}
+        return Marginals({**self, **values}, self.quality, errors, self.states)
+
+    def labelled(self, states: Mapping[str, Sequence[str]]) -> Marginals:
+        """The same with labels of states to show them with."""
+        return Marginals(self, self.quality, self.stderr, states)

@@ -19,16 +19,20 @@ import numpy as np
 import torch
 
 from deltaai.errors import ConfigError, MemoryLimitError, NotAffordableError, Setting, WeightError
+from deltaai.exact import joint_marginal
 from deltaai.exact.inference import Progress
 from deltaai.inference.answer import Answer
-from deltaai.inference.estimate import Estimate, Marginals, Quality
+from deltaai.inference.estimate import Asked, Estimate, Marginals, Quality
 from deltaai.inference.exact_answers import answer_exactly, decided, expanded
 from deltaai.inference.fit import fit
+from deltaai.inference.joints import expanded_joints
 from deltaai.inference.plan import SEARCH_SECONDS, Plan, plan
 from deltaai.inference.questions import (
     asked_names,
     check_method,
     check_num_samples,
+    joints_of,
+    refuse_joints,
     refuse_training,
     suitable_smoothing,
 )
@@ -58,7 +62,7 @@ _BOUND: dict[str, Any] = {"most_total_entries": 2**20, "num_orders": 8, "num_ite
 def query(
     source: FactorGraph | Sampler,
     evidence: Any = None,  # noqa: ANN401
-    of: Sequence[str] | None = None,
+    of: Sequence[Asked] | None = None,
     *,
     method: str = "auto",
     num_samples: int | None = None,
@@ -77,7 +81,8 @@ def query(
     evidence : what was observed: names to labels or state indices. A ``DataFrame`` with blanks
         for unknown, or a list of mappings, asks once for each row
         (:func:`~deltaai.inference.table_query.query_table` has more to choose).
-    of : the variables to report; all by default.
+    of : the variables to report; all by default. A tuple of names, ``of=[("a", "b")]``, asks for
+        their joint marginal, which is then ``answer.marginals["a", "b"]``.
     method : ``"auto"`` follows the plan; ``"exact"`` too, and refuses if it is not exact;
         ``"sampler"`` trains a sampler for the question; ``"bp"`` is loopy belief propagation, a
         first estimate without an error bar.
@@ -122,7 +127,7 @@ def query(
 def _ask(
     source: FactorGraph | Sampler,
     evidence: Any,  # noqa: ANN401
-    of: Sequence[str] | None,
+    of: Sequence[Asked] | None,
     *,
     method: str,
     num_samples: int | None,
@@ -155,6 +160,7 @@ def _ask(
     check_num_samples(num_samples)
     model = source.model if isinstance(source, Sampler) else source
     asked = asked_names(model, of)
+    joints = joints_of(asked)
     planned = None
     if isinstance(source, Sampler):
         if method not in {"auto", "sampler"}:
@@ -162,8 +168,11 @@ def _ask(
                 Setting("method"), f" is {method!r}, but a sampler was given: give its model"
             )
         generator = torch.Generator().manual_seed(seed)
-        answer = source.answer(evidence, num_samples, generator, check_samples=counts[1])
+        answer = source.answer(
+            evidence, num_samples, generator, check_samples=counts[1], joints=joints
+        )
     elif method == "bp":
+        refuse_joints(asked, "loopy belief propagation", "leave method out")
         answer = _first_estimate(model, evidence, progress)
     else:
         planned = plan(
@@ -181,8 +190,15 @@ def _ask(
             answer = answer_exactly(planned, model, evidence, progress)
         else:
             reduction = planned.reduction or propagate_zeros(model, evidence)
-            answer = _sampled(reduction, planned, counts, seed, progress, watch)
-    return answer.finished(asked, planned, time.perf_counter() - start)
+            answer = _sampled(reduction, planned, counts, seed, progress, watch, joints)
+        if answer.status == "exact":
+            limit = planned.memory_limit
+            values = {
+                names: joint_marginal(model, names, evidence, memory_limit=limit)
+                for names in joints
+            }
+            answer = answer.with_joints(values)
+    return answer.finished(model, asked, planned, time.perf_counter() - start)
 
 
 def _refused(planned: Plan) -> NotAffordableError:
@@ -227,6 +243,7 @@ def _sampled(
     seed: int,
     progress: Progress | None,
     watch: Callable[[TrainingProgress], None] | None,
+    joints: Sequence[tuple[str, ...]] = (),
 ) -> Answer:
     """Answer by a sampler that is trained for what evidence and zeros leave of the model."""
     start = time.perf_counter()
@@ -244,14 +261,17 @@ def _sampled(
     )
     upper = upper_bound(model, planned, progress)
     generator = torch.Generator().manual_seed(seed)
+    left = {names: tuple(n for n in names if n not in reduction.fixed) for names in joints}
     try:
         num_samples, check_samples = counts
+        wanted = [some for some in left.values() if some]
         answer = sampler.answer(
-            {}, num_samples, generator, upper=upper, check_samples=check_samples
+            {}, num_samples, generator, upper=upper, check_samples=check_samples, joints=wanted
         )
     except WeightError:  # no sample is possible, so there is nothing to weigh
         answer = _first_estimate(model, None, progress, (_NO_SAMPLE,), upper)
-    return expanded(answer, reduction, time.perf_counter() - start)
+    whole = expanded(answer, reduction, time.perf_counter() - start)
+    return whole.with_joints(*expanded_joints(answer.marginals, reduction, left))
 
 
 def training_limit(planned: Plan) -> dict[str, Any]:

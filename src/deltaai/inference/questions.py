@@ -12,7 +12,9 @@ from deltaai.errors import (
     did_you_mean,
     format_bytes,
 )
+from deltaai.exact.joints import refuse_large
 from deltaai.inference.defaults import training_cost
+from deltaai.inference.estimate import Asked
 from deltaai.models import FactorGraph
 from deltaai.models.smoothing import has_zeros
 
@@ -38,13 +40,39 @@ def check_num_samples(num_samples: int) -> None:
         raise ConfigError(Setting("num_samples"), f" is {num_samples}: it must be at least 1")
 
 
-def asked_names(model: FactorGraph, of: Sequence[str] | None) -> list[str]:
-    """The variables asked for, in order and once each; an unknown one is refused."""
+def asked_names(model: FactorGraph, of: Sequence[Asked] | None) -> list[Asked]:
+    """What is asked for, in order and once each; a tuple of names asks for their joint marginal.
+
+    Unknown names are refused.
+    """
     if of is None:
         return [variable.name for variable in model.variables]
     if isinstance(of, str):
         raise EvidenceError(f"of is {of!r}: give a list of names, such as [{of!r}]")
-    return list(dict.fromkeys(model.variables[model.index(name)].name for name in of))
+    return list(dict.fromkeys(_asked(model, item) for item in of))
+
+
+def _asked(model: FactorGraph, item: Asked) -> Asked:
+    if not isinstance(item, tuple):
+        return model.variables[model.index(item)].name
+    names = tuple(model.variables[model.index(name)].name for name in item)
+    if not names or len(set(names)) < len(names):
+        raise EvidenceError(f"the joint marginal of {names} needs names, each once")
+    refuse_large(model, names)
+    return names
+
+
+def joints_of(asked: Sequence[Asked]) -> list[tuple[str, ...]]:
+    """The joint marginals among what is asked for."""
+    return [item for item in asked if isinstance(item, tuple)]
+
+
+def refuse_joints(asked: Sequence[Asked], by: str, remedy: str) -> list[str]:
+    """Names alone; joint marginals are refused where there is no good way to them."""
+    joints = joints_of(asked)
+    if joints:
+        raise ConfigError(f"{by} gives no joint marginals, such as {joints[0]}: {remedy}")
+    return [item for item in asked if isinstance(item, str)]
 
 
 def suitable_smoothing(model: FactorGraph) -> float | None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from deltaai.graphs import Dag, random_dag
 from deltaai.inference.answer import Answer, sampled_answer, sampled_quality
 from deltaai.inference.defaults import columns_at_once
 from deltaai.inference.estimate import Estimate, Marginals
+from deltaai.inference.joints import sampled_joint
 from deltaai.inference.posterior import Drawn, EvidenceDrawer
 from deltaai.inference.proposals import EvidenceKind
 from deltaai.inference.samples import Samples
@@ -27,6 +28,7 @@ from deltaai.inference.second_opinion import NUM_SAMPLES as CHECK_SAMPLES
 from deltaai.inference.trust import Verdict
 from deltaai.inference.weighted import WeightedSamples, fresh_generator
 from deltaai.models import Evidence, FactorGraph, States
+from deltaai.models.frames import states_frame
 from deltaai.models.storage import model_from_tensors, model_to_tensors
 from deltaai.objectives import delta_residuals, draw_alternatives, prepare
 from deltaai.sampling.ancestral import Schedule, sample_ancestrally
@@ -69,7 +71,7 @@ class Sampler:
     evidence : what evidence q was trained for: ``"any"``, some variables every time, or none.
     smoothing : floor of zeros in the tables that q was trained on; the model keeps its zeros.
     history : estimates taken while training, one row each.
-    diagnostics : what :meth:`diagnose` found, kept with the sampler in its file.
+    kept_diagnostics : what :meth:`diagnose` found, kept with the sampler in its file.
     """
 
     model: FactorGraph
@@ -81,7 +83,7 @@ class Sampler:
     evidence: EvidenceKind = None
     smoothing: float | int | None = None
     history: list[dict[str, Any]] = field(default_factory=list)
-    diagnostics: dict[str, Any] = field(default_factory=dict)
+    kept_diagnostics: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._schedules: dict[tuple[int, ...], Schedule] = {}
@@ -99,6 +101,7 @@ class Sampler:
             return self.orders.fixed
         return random_dag(self.orders.graph, np.random.default_rng(seed))
 
+    @overload
     def sample(
         self,
         num_samples: int,
@@ -106,14 +109,51 @@ class Sampler:
         *,
         dag: Dag | None = None,
         evidence: Evidence | None = None,
-    ) -> States:
+        as_frame: Literal[False] = False,
+    ) -> States: ...
+    @overload
+    def sample(
+        self,
+        num_samples: int,
+        generator: torch.Generator | None = None,
+        *,
+        dag: Dag | None = None,
+        evidence: Evidence | None = None,
+        as_frame: Literal[True],
+    ) -> Any: ...  # noqa: ANN401
+    def sample(
+        self,
+        num_samples: int,
+        generator: torch.Generator | None = None,
+        *,
+        dag: Dag | None = None,
+        evidence: Evidence | None = None,
+        as_frame: bool = False,
+    ) -> Any:
         """Draw independent states from q; with evidence, states that agree with it.
 
         Given evidence, some thousand states are drawn and weighted however few are asked for, and
         four times as many if many are; those to return are taken in proportion to their weights,
         and Gibbs sweeps move them apart. They are then :class:`Samples`, which say what they are
         worth (``status``, ``doubts``). Without evidence they are q's own: ``diagnose`` judges it.
+
+        Parameters
+        ----------
+        num_samples : how many.
+        dag : the order to draw in, of a sampler for many.
+        evidence : what was observed: names to labels or state indices.
+        as_frame : return a pandas ``DataFrame`` with a column a variable and labels in the cells.
         """
+        x = self._sampled(num_samples, generator, dag, evidence)
+        return states_frame(self.model, x) if as_frame else x
+
+    def _sampled(
+        self,
+        num_samples: int,
+        generator: torch.Generator | None,
+        dag: Dag | None,
+        evidence: Evidence | None,
+    ) -> States:
         if num_samples < 0:
             raise StateError(f"the number of samples cannot be {num_samples}")
         if not evidence:
@@ -189,6 +229,7 @@ class Sampler:
         *,
         upper: float | None = None,
         check_samples: int = CHECK_SAMPLES,
+        joints: Sequence[tuple[str, ...]] = (),
     ) -> Answer:
         """Log Z and all marginals from one set of weighted samples, judged (:meth:`judged`).
 
@@ -198,11 +239,17 @@ class Sampler:
         num_samples : how many samples.
         upper : an upper bound on log Z, if one is known.
         check_samples : samples of the second opinion; more see smaller missing parts.
+        joints : variables whose joint marginals are wanted, too.
         """
         start = time.perf_counter()
         samples = self.posterior(evidence, num_samples, generator)
         drawn = self.judged(samples, generator, check_samples=check_samples)
-        return sampled_answer(drawn, time.perf_counter() - start, upper)
+        found = {names: sampled_joint(drawn.refined, names) for names in joints}
+        answer = sampled_answer(drawn, time.perf_counter() - start, upper)
+        return answer.with_joints(
+            {names: mean for names, (mean, _) in found.items()},
+            {names: error for names, (_, error) in found.items()},
+        )
 
     def posterior(
         self,
@@ -296,12 +343,17 @@ class Sampler:
         found = self.log_partition(generator=generator, evidence=evidence)
         values = {"log_partition": float(found), "doubts": list(found.doubts)}
         values |= {name: getattr(found, name) for name in DIAGNOSTICS if name not in values}
-        self.diagnostics = {
+        self.kept_diagnostics = {
             # Files hold no numbers that are not finite.
             name: None if isinstance(value, float) and not math.isfinite(value) else value
             for name, value in values.items()
         }
-        return self.diagnostics
+        return self.kept_diagnostics
+
+    @property
+    def diagnostics(self) -> dict[str, Any]:
+        """What :meth:`diagnose` found: asked for the first time, it is found out."""
+        return self.kept_diagnostics or self.diagnose()
 
     def residuals(
         self, num_samples: int = 1000, generator: torch.Generator | None = None
@@ -357,8 +409,6 @@ class Sampler:
 
     def save(self, path: str | Path) -> None:
         """Write the sampler, its model, settings and diagnostics to one file, all or nothing."""
-        if not self.diagnostics:
-            self.diagnose()
         conditionals = self.proposal.conditionals
         stored, described = model_to_tensors(self.model)
         tensors = {f"model.{name}": value for name, value in stored.items()}

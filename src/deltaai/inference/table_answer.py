@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +12,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from deltaai.errors import DeltaAIError
+from deltaai.extras import extra
 from deltaai.models import FactorGraph
 
 IMPOSSIBLE = "impossible"
@@ -91,10 +91,7 @@ class TableAnswer:
         ----------
         index : labels of the rows; numbers by default.
         """
-        try:
-            pandas = importlib.import_module("pandas")
-        except ImportError:
-            raise DeltaAIError("tables need pandas: pip install 'deltaai[tables]'") from None
+        pandas = extra("pandas", "tables", "tables")
         return pandas.DataFrame(list(self.cells()), columns=self.header(), index=index)
 
     def sample_cells(self) -> Iterator[list[str]]:

@@ -30,6 +30,7 @@ from deltaai.errors import (
 )
 from deltaai.exact import RowInference, default_memory_limit
 from deltaai.exact.inference import ExactInference, Progress
+from deltaai.inference.estimate import Asked
 from deltaai.inference.exact_rows import answer_rows_exactly
 from deltaai.inference.fit import fit
 from deltaai.inference.posterior import Drawn
@@ -37,6 +38,7 @@ from deltaai.inference.questions import (
     asked_names,
     check_method,
     check_num_samples,
+    refuse_joints,
     refuse_training,
     suitable_smoothing,
 )
@@ -58,7 +60,7 @@ _SHARE_FAULTY = 0.1
 def query_table(
     source: FactorGraph | Sampler,
     evidence: object,
-    of: Sequence[str] | None = None,
+    of: Sequence[Asked] | None = None,
     *,
     method: str = "auto",
     num_samples: int | None = None,
@@ -121,7 +123,7 @@ def query_table(
 def _ask(
     source: FactorGraph | Sampler,
     evidence: object,
-    of: Sequence[str] | None,
+    of: Sequence[Asked] | None,
     *,
     method: str,
     num_samples: int | None,
@@ -142,7 +144,7 @@ def _ask(
         raise ConfigError(Setting("samples"), f" is {samples}: it must be at least 0")
     model = source.model if isinstance(source, Sampler) else source
     rows = checked_rows(evidence, model)
-    asked = asked_names(model, of)
+    asked = refuse_joints(asked_names(model, of), "a table of cases", "ask for one case at a time")
     limit = default_memory_limit() if memory_limit is None else memory_limit
     generator = torch.Generator().manual_seed(seed)
     found = _Found(model, rows, asked, samples)

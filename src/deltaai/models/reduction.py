@@ -12,7 +12,7 @@ build the smaller model (:mod:`deltaai.models.restriction`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -105,6 +105,25 @@ class Reduction:
             found[name] = np.zeros(self.original.variables[self.original.index(name)].num_states)
             found[name][state] = 1.0
         return {variable.name: found[variable.name] for variable in self.original.variables}
+
+    def expand_joint(self, names: Sequence[str], joint: np.ndarray) -> np.ndarray:
+        """Joint marginal of original variables, from that of those which the smaller model has.
+
+        Parameters
+        ----------
+        names : the variables, of the original model.
+        joint : an axis for each of them that is not fixed, in order; or one number for all.
+        """
+        kept = {
+            v.name: states for v, states in zip(self.model.variables, self.kept_states, strict=True)
+        }
+        indices = [list(kept.get(name, (self.fixed.get(name, 0),))) for name in names]
+        sizes = [self.original.variables[self.original.index(name)].num_states for name in names]
+        full = np.zeros(sizes)
+        full[np.ix_(*indices)] = (
+            joint.reshape([len(index) for index in indices]) if joint.ndim else joint
+        )
+        return full
 
     @cached_property
     def _remaining(self) -> Int[Tensor, "remaining"]:
