@@ -51,7 +51,7 @@ def test_marginals_are_a_mapping_with_a_status():
     assert one.value is rows["b"]
     assert one.stderr is errors["b"]
     assert (one.status, one.ess_fraction, one.quality) == ("estimated", 0.5, quality)
-    assert str(one) == "0.5 0.5 (estimated)"
+    assert str(one) == "0.5 ± 0.2, 0.5 ± 0.2 (estimated)"
     assert list(found.of(["b"])) == ["b"]
     exact = Marginals(rows, Quality())
     assert exact.estimate("a").interval[0].tolist() == [0.25, 0.75]

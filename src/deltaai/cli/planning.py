@@ -41,7 +41,7 @@ def run_plan(
     else:
         given = f", {planned.num_observed} observed" if planned.num_observed else ""
         title = f"Plan for {file.name} ({show.plural(planned.num_variables, 'variable')}{given})"
-        show.figures(title, show.plan_rows(planned))
+        show.figures(title, planned.rows())
 
 
 def run_check(file: Path, *, memory_limit: str | None, is_json: bool, is_csv: bool) -> None:
@@ -57,7 +57,7 @@ def run_check(file: Path, *, memory_limit: str | None, is_json: bool, is_csv: bo
         show.figures_csv({**plain, **{f"plan.{name}": value for name, value in planned.items()}})
     else:
         show.figures(f"{file.name} is readable", show.report_rows(report))
-        show.figures("Cost of an answer", show.plan_rows(report.plan))
+        show.figures("Cost of an answer", report.plan.rows())
         for warning in report.warnings:
             show.out.print(f"[yellow]note[/] {escape(warning)}", soft_wrap=True)
         if not report.warnings:

@@ -19,7 +19,8 @@ from rich.table import Table
 from torch import Tensor
 
 from deltaai.cli.console import detail, err, has_progress, note, out
-from deltaai.errors import format_bytes, format_seconds, scientific
+from deltaai.display import plural as plural  # noqa: PLC0414  for the commands
+from deltaai.display import quantity as quantity  # noqa: PLC0414
 from deltaai.inference import Answer, ModelReport, Plan
 from deltaai.inference.trust import BLIND
 from deltaai.io.atomic import replace_file
@@ -45,22 +46,6 @@ def figures(title: str, rows: Sequence[tuple[str, str]]) -> None:
     for name, value in rows:
         table.add_row(name, escape(value))
     out.print(table)
-
-
-def plan_rows(plan: Plan) -> list[tuple[str, str]]:
-    """Figures of a plan."""
-    return [
-        ("width", str(plan.width)),
-        ("largest table", f"{quantity(plan.largest_table)} entries"),
-        ("all tables", f"{quantity(plan.total_entries)} entries"),
-        (
-            "memory",
-            f"{format_bytes(plan.predicted_bytes)} (limit {format_bytes(plan.memory_limit)})",
-        ),
-        ("method", plan.method),
-        ("time", f"about {format_seconds(plan.predicted_seconds)}"),
-        ("because", plan.reason),
-    ]
 
 
 def report_rows(report: ModelReport) -> list[tuple[str, str]]:
@@ -238,24 +223,6 @@ def flat(value: Plan | ModelReport) -> dict[str, Any]:
     plain = _plain(value)
     assert isinstance(plain, dict)
     return plain
-
-
-def quantity(number: int) -> str:
-    """Write a count for people.
-
-    >>> quantity(1234), quantity(5_000_000), quantity(2**70)
-    ('1,234', '5,000,000', '1.2e+21')
-    """
-    return f"{number:,}" if number < 10**12 else scientific(number)
-
-
-def plural(count: int, noun: str) -> str:
-    """Write a count with its noun.
-
-    >>> plural(1, "row"), plural(2, "row")
-    ('1 row', '2 rows')
-    """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _plain(value: object) -> object:

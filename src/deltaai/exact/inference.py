@@ -16,7 +16,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from deltaai.errors import GraphError, ImpossibleEvidenceError, MemoryLimitError, StateError
+from deltaai.display import Card, Shown, plural
+from deltaai.errors import (
+    GraphError,
+    ImpossibleEvidenceError,
+    MemoryLimitError,
+    StateError,
+    format_bytes,
+)
 from deltaai.exact.buckets import BucketTree, Reduce
 from deltaai.exact.log_tables import log_max_first, log_sum_first
 from deltaai.exact.memory import ExactCost, default_memory_limit, exact_cost
@@ -36,7 +43,7 @@ class MostLikely(NamedTuple):
     log_score: float
 
 
-class ExactInference:
+class ExactInference(Shown):
     """Exact inference by elimination, within a memory limit.
 
     Nothing is computed or allocated before a question is asked; what an answer needed is kept for
@@ -79,6 +86,16 @@ class ExactInference:
         self._progress = progress
         self._tree: BucketTree | None = None
         self._turn = Turn()  # at the tree
+
+    def _card(self) -> Card:
+        given = f", {len(self.observed)} observed" if self.observed else ""
+        title = f"Exact inference for {plural(self.model.num_variables, 'variable')}{given}"
+        rows = (
+            ("width", str(self.cost.width)),
+            ("memory", format_bytes(self.cost.peak_bytes)),
+            ("answers", "log_partition(), marginals(), map(), sample(n), log_prob(x)"),
+        )
+        return Card(title, rows)
 
     # -- answers -------------------------------------------------------------------------------
 

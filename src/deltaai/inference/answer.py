@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from deltaai.display import Card, Shown
 from deltaai.inference.estimate import Asked, Estimate, Marginals, Quality
 from deltaai.inference.plan import Plan
 from deltaai.inference.posterior import Drawn
@@ -15,8 +16,8 @@ from deltaai.inference.trust import Status, is_narrow, judge_bracket
 from deltaai.models import FactorGraph
 
 
-@dataclass(frozen=True, eq=False)
-class Answer:
+@dataclass(frozen=True, eq=False, repr=False)
+class Answer(Shown):
     """Posterior marginals and log Z, each with how far to trust it.
 
     Parameters
@@ -81,6 +82,19 @@ class Answer:
     def doubts(self) -> tuple[str, ...]:
         """Why it is not to be trusted, one sentence each, with the remedy."""
         return tuple(dict.fromkeys(self.marginals.doubts + self.partition.doubts))
+
+    def _card(self) -> Card:
+        found, rows = self.partition, []
+        spread = f" ± {found.stderr:.2g}" if found.ess is not None else ""
+        worth = f" ({found.status})" if found.status != self.status else ""
+        rows.append(("log Z", f"{self.log_partition:.9g}{spread}{worth}"))
+        if found.bracket is not None:
+            rows.append(("between", f"{found.bracket[0]:.6g} and {found.bracket[1]:.6g}"))
+        if found.ess is not None:
+            rows.append(("effective samples", f"{found.ess:.0f} of {found.num_samples}"))
+        rows += self.marginals.rows()
+        title = f"Answer by {self.method} in {self.seconds:.2f} s: {self.status}"
+        return Card(title, tuple(rows), self.doubts)
 
     def finished(
         self, model: FactorGraph, names: Sequence[Asked], plan: Plan | None, seconds: float

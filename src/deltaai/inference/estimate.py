@@ -14,6 +14,7 @@ Estimate). Their ``status`` says in one word what they are worth:
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -22,10 +23,34 @@ from typing import Any
 import numpy as np
 import scipy  # its parts come when they are needed
 
+from deltaai.display import Card, Shown
 from deltaai.inference.trust import Status
 
 CONFIDENCE = 0.95
+MOST_ROWS = 10  # variables that are shown
+_MOST_STATES = 8
 Asked = str | tuple[str, ...]  # a variable, or some whose joint marginal is wanted
+
+
+def probabilities(
+    values: np.ndarray, errors: float | int | np.ndarray = 0.0, labels: Sequence[str] | None = None
+) -> str:
+    """Write probabilities for people, with labels and errors if there are any.
+
+    >>> probabilities(np.array([0.25, 0.75]), 0.01, ["no", "yes"])
+    'no: 0.25 ± 0.01, yes: 0.75 ± 0.01'
+    >>> probabilities(np.array([0.2000001, 0.8]))
+    '0.2, 0.8'
+    """
+    shown = []
+    names = [""] * values.size if labels is None else [f"{label}: " for label in labels]
+    spread = np.broadcast_to(errors, values.shape)
+    for name, value, error in zip(names, values.flat, spread.flat, strict=True):
+        end = f" ± {error:.1g}" if error > 0 else ""
+        shown.append(f"{name}{value:.4g}{end}")
+        if len(shown) == _MOST_STATES and values.size > _MOST_STATES:
+            return f"{', '.join(shown)}, ..."
+    return ", ".join(shown)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +91,7 @@ class Quality:
         return None if self.ess is None or not self.num_samples else self.ess / self.num_samples
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Estimate(Quality):
     """A value, its error, and what they are worth.
 
@@ -111,12 +136,17 @@ class Estimate(Quality):
         12.25 ± 0.01 (estimated)
         """
         if isinstance(self.value, np.ndarray):
-            return f"{' '.join(f'{number:.4g}' for number in self.value)} ({self.status})"
+            return f"{probabilities(self.value, self.stderr)} ({self.status})"
         error = f" ± {self.stderr:.2g}" if self.ess is not None else ""
         return f"{self.value:.9g}{error} ({self.status})"
 
+    __repr__ = __str__
 
-class Marginals(dict[Any, np.ndarray]):
+    def _repr_html_(self) -> str:
+        return Card(str(self), (), self.doubts).html()
+
+
+class Marginals(Shown, dict[Any, np.ndarray]):
     """Probabilities of variables' states by name, with how far they can be trusted.
 
     The key of a joint marginal is a tuple of names, ``marginals["rain", "wet"]``, and its value has
@@ -161,6 +191,30 @@ class Marginals(dict[Any, np.ndarray]):
     def doubts(self) -> tuple[str, ...]:
         """Why they are not to be trusted."""
         return self.quality.doubts
+
+    def labels(self, name: Asked) -> list[str]:
+        """Labels of a variable's states, or of joint ones, in the order of ``self[name].flat``."""
+        names = (name,) if isinstance(name, str) else name
+        known = [
+            self.states.get(one, [str(state) for state in range(size)])
+            for one, size in zip(names, self[name].shape, strict=True)
+        ]
+        joint = (", ".join(some) for some in itertools.product(*known))
+        return list(joint) if isinstance(name, str) else [f"({label})" for label in joint]
+
+    def rows(self, most: int = MOST_ROWS) -> list[tuple[str, str]]:
+        """Names and probabilities, with errors where there are some, to show."""
+        shown = [
+            (
+                f"P({name if isinstance(name, str) else ', '.join(name)})",
+                probabilities(value, self.stderr.get(name, 0.0), self.labels(name)),
+            )
+            for name, value in itertools.islice(self.items(), most)
+        ]
+        return shown + [("...", f"and {len(self) - most} more")] * (len(self) > most)
+
+    def _card(self) -> Card:
+        return Card(f"Marginals ({self.status})", tuple(self.rows()), self.doubts)
 
     def estimate(self, name: Asked) -> Estimate:
         """One variable's probabilities, or some variables' joint ones, with errors and interval."""

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from deltaai.display import Card, Shown, plural, quantity
+from deltaai.errors import format_bytes, format_seconds
 from deltaai.exact import Cutset, default_memory_limit, without_fixed
 from deltaai.graphs import Elimination, best_elimination
 from deltaai.inference.defaults import training_cost
@@ -33,8 +35,8 @@ from deltaai.models.reduction import Reduction
 SEARCH_SECONDS = 5.0  # for variables to fix, where nothing else makes an exact answer fit
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, repr=False)
+class Plan(Shown):
     """What a model would cost and which method is recommended.
 
     Parameters
@@ -79,6 +81,24 @@ class Plan:
     def is_exact(self) -> bool:
         """Whether an exact answer is affordable."""
         return self.method in {"exact", "exact after evidence", "exact in parts"}
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The figures, as names and values to show."""
+        limit = format_bytes(self.memory_limit)
+        return [
+            ("width", str(self.width)),
+            ("largest table", f"{quantity(self.largest_table)} entries"),
+            ("all tables", f"{quantity(self.total_entries)} entries"),
+            ("memory", f"{format_bytes(self.predicted_bytes)} (limit {limit})"),
+            ("method", self.method),
+            ("time", f"about {format_seconds(self.predicted_seconds)}"),
+            ("because", self.reason),
+        ]
+
+    def _card(self) -> Card:
+        given = f", {self.num_observed} observed" if self.num_observed else ""
+        title = f"Plan for {plural(self.num_variables, 'variable')}{given}: {self.method}"
+        return Card(title, tuple(self.rows()))
 
     def option(self, method: Method) -> Option | None:
         """One of the options, if it was looked at."""

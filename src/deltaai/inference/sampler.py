@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from deltaai.conditionals import Proposal, known_under
+from deltaai.display import Card, Shown, listing, plural
 from deltaai.errors import EvidenceError, Setting, StateError
 from deltaai.graphs import Dag, random_dag
 from deltaai.inference.answer import Answer, sampled_answer, sampled_quality
@@ -57,8 +58,8 @@ _CHAIN_STEPS = 50, 10  # of the chain that a sampler for given values is judged 
 _DRAWN_PER_SAMPLE, _FEWEST_DRAWN = 4, 4000
 
 
-@dataclass(eq=False)
-class Sampler:
+@dataclass(eq=False, repr=False)
+class Sampler(Shown):
     """A Bayesian network q that was trained to sample from a model.
 
     Parameters
@@ -89,6 +90,30 @@ class Sampler:
         self._schedules: dict[tuple[int, ...], Schedule] = {}
         self._kept_drawer: EvidenceDrawer | None = None
         self._turn = Turn()  # at these two
+
+    def _card(self) -> Card:
+        evidence = "none" if self.evidence is None else "any"
+        if isinstance(self.evidence, tuple):
+            evidence = listing(self.model.variables[v].name for v in self.evidence)
+        rows = [
+            ("conditionals", f"{self.family}, {self.hidden} hidden units"),
+            ("orders", self.orders.kind),
+            ("evidence", evidence),
+        ]
+        if self.history:
+            last = self.history[-1]
+            rows.append(("training", f"{last['step']} updates, {last['seconds']:.1f} s"))
+        doubts: list[str] = []
+        if self.kept_diagnostics:
+            found = self.kept_diagnostics
+            rows += [
+                ("log Z", f"{found['log_partition']:.6g} ± {found['stderr'] or 0:.2g}"),
+                ("effective samples", f"{found['ess_fraction']:.1%} of {found['num_samples']}"),
+                ("status", str(found["status"])),
+            ]
+            doubts = found["doubts"]
+        title = f"Sampler for {plural(self.model.num_variables, 'variable')}"
+        return Card(title, tuple(rows), tuple(doubts))
 
     @property
     def has_masks(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,16 +12,18 @@ import numpy as np
 from jaxtyping import Int
 from torch import Tensor
 
+from deltaai.display import Card, Shown, listing, plural
 from deltaai.errors import DeltaAIError
 from deltaai.extras import extra
 from deltaai.models import FactorGraph
 
 IMPOSSIBLE = "impossible"
 _REST = ("log_partition", "stderr", "status", "ess", "khat", "visible_share", "doubts")
+_MOST_SHOWN = 5  # cases, at a prompt
 
 
-@dataclass(frozen=True, eq=False)
-class TableAnswer:
+@dataclass(frozen=True, eq=False, repr=False)
+class TableAnswer(Shown):
     """Posterior marginals and log Z of each row, with how far to trust them.
 
     Parameters
@@ -58,6 +61,25 @@ class TableAnswer:
 
     def __len__(self) -> int:
         return len(self.status)
+
+    def _card(self) -> Card:
+        counts = Counter(self.status).most_common()
+        said = ", ".join(f"{count} {status}" for status, count in counts)
+        rows = [
+            (
+                f"case {row}",
+                f"log Z {self.log_partition[row]:.6g} ({self.status[row]}); "
+                + listing(
+                    f"{column}: {value:.4g}"
+                    for column, value in zip(self.columns, self.probabilities[row], strict=True)
+                ),
+            )
+            for row in range(min(len(self), _MOST_SHOWN))
+        ]
+        if len(self) > _MOST_SHOWN:
+            rows.append(("...", f"and {len(self) - _MOST_SHOWN} more; see to_frame()"))
+        title = f"{plural(len(self), 'case')} by {self.method} in {self.seconds:.2f} s: {said}"
+        return Card(title, tuple(rows))
 
     @cached_property
     def columns(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from deltaai.display import Card, listing, plural
 from deltaai.errors import (
     EvidenceError,
     ImpossibleEvidenceError,
@@ -37,6 +38,7 @@ States = Int[Tensor, "batch var"]
 
 # Factors times states that are evaluated at once.
 BLOCK_ENTRIES = 2**20
+_MOST_SHOWN = 10  # variables, in a notebook
 
 
 class FactorGraph:
@@ -320,6 +322,18 @@ class FactorGraph:
                 digest.update(f"{name}{array.dtype}{array.shape}".encode())
                 digest.update(array.tobytes())
         return digest.hexdigest()
+
+    def _repr_html_(self) -> str:
+        shown = [f"{v.name} ({listing(v.states, 4)})" for v in self.variables[:_MOST_SHOWN]]
+        more = self.num_variables - len(shown)
+        if more:
+            shown.append(f"and {more} more")
+        largest = max((group.arity for group in self.groups), default=0)
+        rows = (
+            ("variables", "; ".join(shown)),
+            ("factors", f"{self.num_factors}, over up to {plural(largest, 'variable')}"),
+        )
+        return Card(repr(self), rows).html()
 
     def __repr__(self) -> str:
         return f"FactorGraph({self.num_variables} variables, {self.num_factors} factors)"
