@@ -10,6 +10,7 @@ import numpy as np
 
 from deltaai.display import Card, Shown
 from deltaai.inference.estimate import Asked, Estimate, Marginals, Quality
+from deltaai.inference.pictures import plot_marginals
 from deltaai.inference.plan import Plan
 from deltaai.inference.posterior import Drawn
 from deltaai.inference.trust import Status, is_narrow, judge_bracket
@@ -95,6 +96,19 @@ class Answer(Shown):
         rows += self.marginals.rows()
         title = f"Answer by {self.method} in {self.seconds:.2f} s: {self.status}"
         return Card(title, tuple(rows), self.doubts)
+
+    def plot(self, ax: Any = None) -> Any:  # noqa: ANN401
+        """Draw the marginals as bars, with 95 % intervals; needs ``deltaai[plots]``.
+
+        Parameters
+        ----------
+        ax : matplotlib axes to draw on; a new figure by default.
+
+        Returns
+        -------
+        The axes.
+        """
+        return plot_marginals(self.marginals, ax)
 
     def finished(
         self, model: FactorGraph, names: Sequence[Asked], plan: Plan | None, seconds: float

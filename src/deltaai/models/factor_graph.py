@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -309,6 +310,21 @@ class FactorGraph:
         moved.dtype = dtype or self.dtype
         moved.device = torch.device(device) if device is not None else self.device
         return moved
+
+    def plot(self, ax: Any = None) -> Any:  # noqa: ANN401
+        """Draw the variables, joined where they share a factor; needs ``deltaai[plots]``.
+
+        Parameters
+        ----------
+        ax : matplotlib axes to draw on; a new figure by default.
+
+        Returns
+        -------
+        The axes.
+        """
+        from deltaai.models.drawing import draw_model  # noqa: PLC0415  which knows this class
+
+        return draw_model(self, ax)
 
     def content_hash(self) -> str:
         """SHA-256 of all that the distribution depends on: variables, states, factors, in order."""
