@@ -8,6 +8,7 @@ from :class:`Shown`.
 from __future__ import annotations
 
 import html
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from deltaai.errors import scientific
 
 _WIDEST_NAME = 40
 _LONGEST_VALUE = 400
+_LINE, _LEAST_ROOM = 100, 40  # characters of a line, and of a value in it
 _DOUBTED = "not to be trusted"
 
 
@@ -42,7 +44,13 @@ class Card:
           log Z    0
         """
         width = min(max((len(name) for name, _ in self.rows), default=0), _WIDEST_NAME)
-        lines = [f"  {name:<{width}}  {_short(value)}" for name, value in self.rows]
+        indent = " " * (width + 4)
+        room = max(_LINE - len(indent), _LEAST_ROOM)
+        lines = [
+            f"  {name:<{width}}  "
+            + f"\n{indent}".join(textwrap.wrap(_short(value), room, break_long_words=False))
+            for name, value in self.rows
+        ]
         doubts = [f"  {_DOUBTED}: {doubt}" for doubt in self.doubts]
         return "\n".join([self.title, *lines, *doubts])
 

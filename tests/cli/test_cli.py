@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from broken_files import BROKEN_FILES
+from deltaai.cli import demo
 from deltaai.cli.parsing import parse_bytes, parse_evidence, parse_names
 from deltaai.errors import DeltaAIError
 from deltaai.exact import exact
@@ -160,10 +161,19 @@ def test_unusual_models(run, tmp_path):
             assert (code, err) == (0, ""), (name, command)
 
 
-def test_demo_help_and_version(run):
+def test_demo_help_and_version(run, monkeypatch):
+    monkeypatch.setattr(demo, "_STEPS", 3)
     code, out, _ = run("demo")
     assert code == 0
-    for expected in ("Structure", "log Z", "probability", "Samples", "most likely"):
+    # A plan, a sampler, an answer with its error, an exact one beside it, an unlikely question.
+    for expected in (
+        "Plan for 1024 variables: amortised",
+        "Sampler for 1024 variables",
+        "P(x500, x501)",
+        "effective samples",
+        ": exact",
+        "odd = dict(x_3_2=0",
+    ):
         assert expected in out
     assert run("--help")[0] == 0
     for command in ("plan", "check", "query", "demo"):

@@ -391,7 +391,7 @@ def reproduce(
 
 @app.command()
 def demo() -> None:
-    """Answer questions about two built-in models, from structure to samples."""
+    """Show the main thing in a minute: plan, train a sampler, answer, and how far to trust it."""
     from deltaai.cli.demo import run_demo
 
     run_demo()

@@ -1,56 +1,81 @@
-"""``deltaai demo``: the main job end to end on built-in models, for a first look."""
+"""``deltaai demo``: the main thing in under a minute, in the words a user would type.
+
+A model too wide for tables, its plan, a sampler trained for it, and what that says; then a small
+model, where the exact answer stands beside the sampler's, and evidence that no training prepared
+for. Everything shown is what the objects say of themselves.
+"""
 
 from __future__ import annotations
 
-import time
+from rich.markup import escape
 
-import torch
-
+import deltaai as dai
 from deltaai.cli import show
-from deltaai.exact import exact
-from deltaai.inference import check, plan
-from deltaai.models import zoo
+from deltaai.inference import Answer
+
+# Training that takes half a minute at most, and is good enough to be worth a look.
+_STEPS, _SECONDS = 50, 25
+# On the small lattice: nine spins against what their neighbours would have.
+_UNLIKELY = "dict(x_3_2=0, x_5_2=0, x_1_1=1, x_2_3=1, x_1_0=1, x_0_0=1, x_2_5=0, x_3_3=0, x_4_1=0)"
 
 
 def run_demo() -> None:
-    """Show structure, plan, log Z, marginals and samples of two models."""
-    model = zoo.sprinkler()
-    report = check(model)
-    show.out.rule("[bold]1. A small network with names: why is the grass wet?")
-    show.figures("Structure", show.report_rows(report))
-    show.figures("Plan", report.plan.rows())
-    show.marginal_table(model, exact(model).marginals(), "\nBefore any evidence")
-    answer = exact(model, {"wet_grass": "yes"})
-    show.marginal_table(model, answer.marginals(), "\nGiven wet_grass=yes")
-    best = answer.map()
-    show.figures(
-        "",
-        [
-            ("log P(wet_grass=yes)", f"{answer.log_partition():.6f}"),
-            ("most likely", ", ".join(f"{name}={state}" for name, state in best.labels.items())),
-        ],
-    )
-    drawn = answer.sample(6, torch.Generator().manual_seed(4))
-    show.samples_table(model, drawn, "\nSamples")
+    """Plan, train, ask; compare with the exact answer; ask something unlikely."""
+    _part("1. A model too wide for tables: 1024 spins on a square, each coupled to its neighbours")
+    _typed('model = dai.example("lattice")', "dai.plan(model)")
+    model = dai.example("lattice")
+    _say(dai.plan(model))
 
-    show.out.print()
-    show.out.rule("[bold]2. A loopy model: a 14 x 14 Ising lattice, 2^196 joint states")
-    lattice = zoo.ising_lattice(side=14, sigma=0.5, seed=0)
-    show.figures("Plan", plan(lattice).rows())
-    start = time.perf_counter()
-    engine = exact(lattice)
-    log_partition, marginals = engine.log_partition(), engine.marginals()
-    seconds = time.perf_counter() - start
-    show.figures(
-        "Answer",
-        [("log Z", f"{log_partition:.6f}"), ("all marginals in", f"{seconds:.2f} s")],
+    _part("2. So a neural sampler is trained for it, once")
+    _typed(f"sampler = dai.fit(model, steps={_STEPS}, time_limit={_SECONDS})")
+    sampler = dai.fit(model, steps=_STEPS, time_limit=_SECONDS, progress=show.has_progress())
+    _say(sampler)
+
+    _part("3. It answers, and says what each answer is worth")
+    _typed('dai.query(sampler, of=["x0", "x500", ("x500", "x501")], num_samples=5000)')
+    asked = ["x0", "x500", ("x500", "x501")]
+    _say(dai.query(sampler, of=asked, num_samples=5000, progress=show.has_progress()))
+
+    _part("4. Is that true? On a small model the exact answer can stand beside it")
+    _typed(
+        "small = dai.zoo.ising_lattice(side=6, sigma=0.8, seed=3)",
+        "sampler = dai.fit(small, steps=200)",
+        'dai.query(sampler, of=["x_1_4"])    # by the sampler',
+        'dai.query(small, of=["x_1_4"])      # exactly',
     )
-    some = {name: marginals[name] for name in list(marginals)[:4]}
-    show.marginal_table(lattice, some, "\nFirst marginals")
-    sample = engine.sample(1, torch.Generator().manual_seed(0)).reshape(14, 14)
-    show.out.print("\nOne exact sample")
-    for row in sample.tolist():
-        show.out.print("  " + " ".join("█" if spin else "·" for spin in row))
+    small = dai.zoo.ising_lattice(side=6, sigma=0.8, seed=3)
+    sampler = dai.fit(small, steps=200, progress=show.has_progress())
+    _beside(dai.query(sampler, of=["x_1_4"]), dai.query(small, of=["x_1_4"]))
+
+    _part("5. Evidence that no training prepared it for: a good sampler, a hard question")
+    _typed(
+        f"odd = {_UNLIKELY}",
+        'dai.query(sampler, odd, of=["x_1_4"])',
+        'dai.query(small, odd, of=["x_1_4"])',
+    )
+    odd = dict(x_3_2=0, x_5_2=0, x_1_1=1, x_2_3=1, x_1_0=1, x_0_0=1, x_2_5=0, x_3_3=0, x_4_1=0)
+    _beside(dai.query(sampler, odd, of=["x_1_4"]), dai.query(small, odd, of=["x_1_4"]))
     show.out.print(
-        "\nNext: [bold]deltaai query FILE --evidence name=state[/], on .uai or .bif files."
+        "\nYour own model: [bold]deltaai plan FILE[/], [bold]deltaai query FILE -e name=state[/], "
+        "with .uai or .bif files.\nWithout a file: [bold]deltaai query asia -e smoke=yes[/]."
     )
+
+
+def _part(title: str) -> None:
+    show.out.print()
+    show.out.rule(f"[bold]{escape(title)}", align="left")
+
+
+def _typed(*lines: str) -> None:
+    for line in lines:
+        show.out.print(f">>> {line}", markup=False, style="cyan", soft_wrap=True)
+
+
+def _say(shown: object) -> None:
+    show.out.print(str(shown), markup=False, soft_wrap=True)
+
+
+def _beside(sampled: Answer, exact: Answer) -> None:
+    """Print what the sampler says, then what is true."""
+    _say(sampled)
+    _say(exact)
