@@ -162,7 +162,8 @@ def test_unusual_models(run, tmp_path):
 
 
 def test_demo_help_and_version(run, monkeypatch):
-    monkeypatch.setattr(demo, "_STEPS", 3)
+    monkeypatch.setattr(demo, "_STEPS", 2)
+    monkeypatch.setattr(demo, "_SMALL_STEPS", 5)
     code, out, _ = run("demo")
     assert code == 0
     # A plan, a sampler, an answer with its error, an exact one beside it, an unlikely question.

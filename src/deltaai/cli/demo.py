@@ -15,6 +15,7 @@ from deltaai.inference import Answer
 
 # Training that takes half a minute at most, and is good enough to be worth a look.
 _STEPS, _SECONDS = 50, 25
+_SMALL_STEPS = 200
 # On the small lattice: nine spins against what their neighbours would have.
 _UNLIKELY = "dict(x_3_2=0, x_5_2=0, x_1_1=1, x_2_3=1, x_1_0=1, x_0_0=1, x_2_5=0, x_3_3=0, x_4_1=0)"
 
@@ -33,18 +34,18 @@ def run_demo() -> None:
 
     _part("3. It answers, and says what each answer is worth")
     _typed('dai.query(sampler, of=["x0", "x500", ("x500", "x501")], num_samples=5000)')
-    asked = ["x0", "x500", ("x500", "x501")]
+    asked: list[str | tuple[str, ...]] = ["x0", "x500", ("x500", "x501")]
     _say(dai.query(sampler, of=asked, num_samples=5000, progress=show.has_progress()))
 
     _part("4. Is that true? On a small model the exact answer can stand beside it")
     _typed(
         "small = dai.zoo.ising_lattice(side=6, sigma=0.8, seed=3)",
-        "sampler = dai.fit(small, steps=200)",
+        f"sampler = dai.fit(small, steps={_SMALL_STEPS})",
         'dai.query(sampler, of=["x_1_4"])    # by the sampler',
         'dai.query(small, of=["x_1_4"])      # exactly',
     )
     small = dai.zoo.ising_lattice(side=6, sigma=0.8, seed=3)
-    sampler = dai.fit(small, steps=200, progress=show.has_progress())
+    sampler = dai.fit(small, steps=_SMALL_STEPS, progress=show.has_progress())
     _beside(dai.query(sampler, of=["x_1_4"]), dai.query(small, of=["x_1_4"]))
 
     _part("5. Evidence that no training prepared it for: a good sampler, a hard question")
