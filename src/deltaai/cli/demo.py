@@ -48,7 +48,7 @@ def run_demo() -> None:
     sampler = dai.fit(small, steps=_SMALL_STEPS, progress=show.has_progress())
     _beside(dai.query(sampler, of=["x_1_4"]), dai.query(small, of=["x_1_4"]))
 
-    _part("5. Evidence that no training prepared it for: a good sampler, a hard question")
+    _part("5. Unlikely evidence, which no training prepared it for: does it know what it says?")
     _typed(
         f"odd = {_UNLIKELY}",
         'dai.query(sampler, odd, of=["x_1_4"])',

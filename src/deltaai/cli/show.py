@@ -22,7 +22,7 @@ from deltaai.cli.console import detail, err, has_progress, note, out
 from deltaai.display import plural as plural  # noqa: PLC0414  for the commands
 from deltaai.display import quantity as quantity  # noqa: PLC0414
 from deltaai.inference import Answer, ModelReport, Plan
-from deltaai.inference.trust import BLIND
+from deltaai.inference.estimate import checked as checked  # noqa: PLC0414
 from deltaai.io.atomic import replace_file
 from deltaai.models import FactorGraph
 
@@ -132,19 +132,6 @@ def doubts(some: Iterable[str]) -> None:
     """Print why something is not to be trusted."""
     for doubt in some:
         out.print(f"[red]not to be trusted[/]: {escape(doubt)}", soft_wrap=True)
-
-
-def checked(visible_share: float | None) -> str:
-    """What a second opinion could see, in words.
-
-    >>> checked(0.012), checked(0.8), checked(None)
-    ('no missing part above 1.2 %', 'could not be checked', 'not checked')
-    """
-    if visible_share is None:
-        return "not checked"
-    if visible_share >= BLIND:
-        return "could not be checked"
-    return f"no missing part above {100 * visible_share:.2g} %"
 
 
 def as_json(value: object) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from deltaai.display import Card, Shown
-from deltaai.inference.estimate import Asked, Estimate, Marginals, Quality
+from deltaai.inference.estimate import Asked, Estimate, Marginals, Quality, checked
 from deltaai.inference.pictures import plot_marginals
 from deltaai.inference.plan import Plan
 from deltaai.inference.posterior import Drawn
@@ -93,6 +93,8 @@ class Answer(Shown):
             rows.append(("between", f"{found.bracket[0]:.6g} and {found.bracket[1]:.6g}"))
         if found.ess is not None:
             rows.append(("effective samples", f"{found.ess:.0f} of {found.num_samples}"))
+        if self.status != "exact":
+            rows.append(("checked", checked(found.visible_share)))
         rows += self.marginals.rows()
         title = f"Answer by {self.method} in {self.seconds:.2f} s: {self.status}"
         return Card(title, tuple(rows), self.doubts)

@@ -24,7 +24,7 @@ import numpy as np
 import scipy  # its parts come when they are needed
 
 from deltaai.display import Card, Shown
-from deltaai.inference.trust import Status
+from deltaai.inference.trust import BLIND, Status
 
 CONFIDENCE = 0.95
 MOST_ROWS = 10  # variables that are shown
@@ -51,6 +51,19 @@ def probabilities(
         if len(shown) == _MOST_STATES and values.size > _MOST_STATES:
             return f"{', '.join(shown)}, ..."
     return ", ".join(shown)
+
+
+def checked(visible_share: float | None) -> str:
+    """What a second opinion could see, in words.
+
+    >>> checked(0.012), checked(0.8), checked(None)
+    ('no missing part above 1.2 %', 'could not be checked', 'not checked')
+    """
+    if visible_share is None:
+        return "not checked"
+    if visible_share >= BLIND:
+        return "could not be checked"
+    return f"no missing part above {100 * visible_share:.2g} %"
 
 
 @dataclass(frozen=True, kw_only=True)
