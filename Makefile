@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: venv  ## answer questions about a built-in model, end to end
+demo: venv  ## show the main thing in under a minute
 	@$(BIN)/deltaai demo
 
 test: venv  ## run the tests (minutes)

@@ -1,7 +1,5 @@
 """Joint marginals against enumeration: exact ones, sampled ones with their errors."""
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
@@ -26,16 +24,18 @@ def enumerated(model, names, evidence):
     return table / table.sum()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_exact_joints_are_those_of_enumeration(seed):
     model = dai.zoo.random_factor_graph(
         7, num_factors=9, max_arity=3, max_states=3, scale=1.0, seed=seed
     )
     names = [variable.name for variable in model.variables]
-    for evidence in ({}, {names[0]: 0}, {names[0]: 0, names[3]: 0}):
-        for key in [*itertools.permutations(names[:3], 2), tuple(names[2:6]), (names[5],)]:
-            found = dai.query(model, evidence, of=[key]).marginals[key]
-            np.testing.assert_allclose(found, enumerated(model, key, evidence), atol=1e-12)
+    keys = [("x0", "x1"), ("x2", "x0"), ("x5", "x2", "x4", "x3"), ("x5",)]
+    for evidence in ({}, {names[0]: 0, names[3]: 0}):
+        answer = dai.query(model, evidence, of=keys)
+        for key in keys:
+            expected = enumerated(model, key, evidence)
+            np.testing.assert_allclose(answer.marginals[key], expected, atol=1e-12)
 
 
 def test_exact_joints_with_zeros_and_beside_single_ones():
@@ -50,10 +50,10 @@ def test_exact_joints_with_zeros_and_beside_single_ones():
 
 
 def test_sampled_joints_hold_the_truth_within_their_errors():
-    model = dai.zoo.ising_lattice(side=4, sigma=0.4, seed=1)
-    sampler = dai.fit(model, steps=100)
-    keys = [("x_0_0", "x_3_3"), ("x_1_1", "x_1_2", "x_2_1"), ("x_0_0", "x_0_1")]
-    for evidence in ({}, {"x_0_0": 1, "x_2_2": 0}):
+    model = dai.zoo.ising_lattice(side=3, sigma=0.4, seed=1)
+    sampler = dai.fit(model, steps=50)
+    keys = [("x_0_0", "x_2_2"), ("x_1_1", "x_1_2", "x_2_1"), ("x_0_0", "x_0_1")]
+    for evidence in ({}, {"x_0_0": 1, "x_2_0": 0}):
         answer = dai.query(sampler, evidence, of=keys)
         for key in keys:
             found = answer.marginals.estimate(key)

@@ -1,8 +1,4 @@
-"""Models that come with the package: there, right, and found by name on the command line too."""
-
-import os
-import subprocess
-import sys
+"""Models that come with the package: there, right, and found by name."""
 
 import pytest
 import torch
@@ -62,24 +58,3 @@ def test_a_file_of_that_name_comes_first(tmp_path, monkeypatch):
     (tmp_path / "asia").mkdir()
     with pytest.raises(FormatError, match="unknown kind of file"):
         dai.read("asia")
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["query", "asia", "-e", "smoke=yes", "--of", "lung"],
-        ["plan", "lattice"],
-        ["check", "sprinkler"],
-    ],
-)
-def test_the_command_line_takes_examples_by_name(words, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "deltaai.cli", *words],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
