@@ -162,15 +162,16 @@ def test_unusual_models(run, tmp_path):
 
 
 def test_demo_help_and_version(run, monkeypatch):
+    monkeypatch.setattr(demo, "_WIDE", "grid")
     monkeypatch.setattr(demo, "_STEPS", 2)
     monkeypatch.setattr(demo, "_SMALL_STEPS", 5)
     code, out, _ = run("demo")
     assert code == 0
     # A plan, a sampler, an answer with its error, an exact one beside it, an unlikely question.
     for expected in (
-        "Plan for 1024 variables: amortised",
-        "Sampler for 1024 variables",
-        "P(x500, x501)",
+        "Plan for 100 variables",
+        "Sampler for 100 variables",
+        "P(x40, x41)",
         "effective samples",
         ": exact",
         "odd = dict(x_3_2=0",

@@ -13,6 +13,7 @@ import deltaai as dai
 from deltaai.cli import show
 from deltaai.inference import Answer
 
+_WIDE = "lattice"  # 32 x 32
 # Training that takes half a minute at most, and is good enough to be worth a look.
 _STEPS, _SECONDS = 50, 25
 _SMALL_STEPS = 200
@@ -22,9 +23,10 @@ _UNLIKELY = "dict(x_3_2=0, x_5_2=0, x_1_1=1, x_2_3=1, x_1_0=1, x_0_0=1, x_2_5=0,
 
 def run_demo() -> None:
     """Plan, train, ask; compare with the exact answer; ask something unlikely."""
-    _part("1. A model too wide for tables: 1024 spins on a square, each coupled to its neighbours")
-    _typed('model = dai.example("lattice")', "dai.plan(model)")
-    model = dai.example("lattice")
+    model = dai.example(_WIDE)
+    spins = show.plural(model.num_variables, "spin")
+    _part(f"1. A model too wide for tables: {spins} on a square, each coupled to its neighbours")
+    _typed(f'model = dai.example("{_WIDE}")', "dai.plan(model)")
     _say(dai.plan(model))
 
     _part("2. So a neural sampler is trained for it, once")
@@ -33,8 +35,8 @@ def run_demo() -> None:
     _say(sampler)
 
     _part("3. It answers, and says what each answer is worth")
-    _typed('dai.query(sampler, of=["x0", "x500", ("x500", "x501")], num_samples=5000)')
-    asked: list[str | tuple[str, ...]] = ["x0", "x500", ("x500", "x501")]
+    _typed('dai.query(sampler, of=["x0", "x40", ("x40", "x41")], num_samples=5000)')
+    asked: list[str | tuple[str, ...]] = ["x0", "x40", ("x40", "x41")]
     _say(dai.query(sampler, of=asked, num_samples=5000, progress=show.has_progress()))
 
     _part("4. Is that true? On a small model the exact answer can stand beside it")
