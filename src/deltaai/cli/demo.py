@@ -51,6 +51,10 @@ def run_demo() -> None:
     _beside(dai.query(sampler, of=["x_1_4"]), dai.query(small, of=["x_1_4"]))
 
     _part("5. Unlikely evidence, which no training prepared it for: does it know what it says?")
+    _explain(
+        "Every sampled answer is held against samples that owe nothing to the sampler; where they "
+        "know better, they answer."
+    )
     _typed(
         f"odd = {_UNLIKELY}",
         'dai.query(sampler, odd, of=["x_1_4"])',
@@ -67,6 +71,10 @@ def run_demo() -> None:
 def _part(title: str) -> None:
     show.out.print()
     show.out.rule(f"[bold]{escape(title)}", align="left")
+
+
+def _explain(text: str) -> None:
+    show.out.print(text, markup=False, style="dim")
 
 
 def _typed(*lines: str) -> None:
