@@ -226,7 +226,7 @@ def without_fixed(
         if len(variable.states) == 1:
             fixed[position] = 0
     free = tuple(v for v in range(model.num_variables) if v not in fixed)
-    return model.condition({model.variables[v].name: k for v, k in fixed.items()}), free
+    return model.condition(model.named_evidence(fixed)), free
 
 
 def exact_conditionals(

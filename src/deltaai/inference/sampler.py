@@ -289,10 +289,10 @@ class Sampler:
         A sampler for given values of some variables is asked with values from a Markov chain.
         """
         generator = torch.Generator().manual_seed(seed)
-        evidence = {}
+        evidence: Evidence = {}
         if isinstance(self.evidence, tuple):
             ends = annealed_chains(self.model, 1, *_CHAIN_STEPS, generator)[0].tolist()
-            evidence = {self.model.variables[v].name: ends[v] for v in self.evidence}
+            evidence = self.model.named_evidence({v: ends[v] for v in self.evidence})
         found = self.log_partition(generator=generator, evidence=evidence)
         values = {"log_partition": float(found), "doubts": list(found.doubts)}
         values |= {name: getattr(found, name) for name in DIAGNOSTICS if name not in values}

@@ -43,7 +43,7 @@ from deltaai.inference.questions import (
 from deltaai.inference.sampler import Sampler
 from deltaai.inference.table_answer import IMPOSSIBLE, TableAnswer
 from deltaai.io.evidence_table import rows_from_table
-from deltaai.models import FactorGraph
+from deltaai.models import FactorGraph, StateIndex
 from deltaai.models.determinism import propagate_zeros
 from deltaai.training.loop import Progress as TrainingProgress
 
@@ -170,10 +170,10 @@ class _Found:
         kept = (len(rows), samples, model.num_variables)
         self.samples = torch.zeros(kept, dtype=torch.long) if samples else None
 
-    def evidence(self, row: int) -> dict[str, int]:
+    def evidence(self, row: int) -> dict[str, StateIndex]:
         """Evidence of a row by name."""
-        states = self.rows[row].tolist()
-        return {v.name: k for v, k in zip(self.model.variables, states, strict=True) if k >= 0}
+        states = enumerate(self.rows[row].tolist())
+        return self.model.named_evidence({v: state for v, state in states if state >= 0})
 
     def set_impossible(self, row: int) -> None:
         """No state agrees with the row's evidence."""

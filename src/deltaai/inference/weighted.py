@@ -269,8 +269,7 @@ def moved(
     if not free or num_sweeps == 0 or not len(states):
         return states
     generator = generator or fresh_generator()
-    names = {model.variables[v].name: state for v, state in observed.items()}
-    kernel = GibbsKernel(model.condition(names))
+    kernel = GibbsKernel(model.condition(model.named_evidence(observed)))
     chains = kernel.init(len(states), generator, states=states[:, free])
     chains, _ = run_chains(kernel, chains, num_sweeps, generator)
     found = states.clone()

@@ -21,7 +21,7 @@ from deltaai.io.evidence_table import Rows, rows_from_csv
 from deltaai.io.source import Source
 from deltaai.io.uai import format_uai, parse_uai
 from deltaai.io.uai_evidence import parse_evidence
-from deltaai.models import FactorGraph
+from deltaai.models import FactorGraph, StateIndex
 
 # A small compressed file may stand for any number of bytes; beyond this it is refused.
 LARGEST_TEXT_BYTES = 2**30
@@ -47,7 +47,7 @@ def read(path: str | Path) -> FactorGraph:
     return parse(source)
 
 
-def read_evidence(path: str | Path, model: FactorGraph | None = None) -> dict[str, int]:
+def read_evidence(path: str | Path, model: FactorGraph | None = None) -> dict[str, StateIndex]:
     """Read a UAI evidence file (``.evid``): names of the observed variables, and their states.
 
     Parameters
