@@ -23,12 +23,14 @@ class Answer:
     partition : log Z of the model given the evidence.
     plan : what was predicted before, if there was something to plan.
     seconds : time the whole took, planning and training included.
+    notes : what to know about the model, one sentence each; they lower no status.
     """
 
     marginals: Marginals
     partition: Estimate
     plan: Plan | None = None
     seconds: float = 0.0
+    notes: tuple[str, ...] = ()
 
     @property
     def log_partition(self) -> float:
@@ -79,6 +81,10 @@ class Answer:
     def doubts(self) -> tuple[str, ...]:
         """Why it is not to be trusted, one sentence each, with the remedy."""
         return tuple(dict.fromkeys(self.marginals.doubts + self.partition.doubts))
+
+    def noted(self, notes: tuple[str, ...]) -> Answer:
+        """The answer with what to know about the model."""
+        return replace(self, notes=notes)
 
     def finished(self, names: Sequence[str], plan: Plan | None, seconds: float) -> Answer:
         """The answer about some variables, with what it took."""

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from deltaai.arguments import checked_samples, checked_seed
 from deltaai.conditionals import Proposal, known_under
 from deltaai.errors import EvidenceError, Setting, StateError
 from deltaai.graphs import Dag, random_dag
@@ -25,10 +26,16 @@ from deltaai.inference.proposals import EvidenceKind
 from deltaai.inference.samples import Samples
 from deltaai.inference.second_opinion import NUM_SAMPLES as CHECK_SAMPLES
 from deltaai.inference.trust import Verdict
-from deltaai.inference.weighted import WeightedSamples, fresh_generator
+from deltaai.inference.weighted import WeightedSamples
 from deltaai.models import Evidence, FactorGraph, States
 from deltaai.models.storage import model_from_tensors, model_to_tensors
 from deltaai.objectives import delta_residuals, draw_alternatives, prepare
+from deltaai.randomness import (
+    Randomness,
+    as_generator,
+    fresh_generator,
+    generator_of,
+)
 from deltaai.sampling.ancestral import Schedule, sample_ancestrally
 from deltaai.sampling.orders import Orders
 from deltaai.sampling.policies import ON_POLICY
@@ -97,12 +104,12 @@ class Sampler:
         """Draw one of the orders this sampler knows: the only one, or a random one."""
         if self.orders.kind == "one":
             return self.orders.fixed
-        return random_dag(self.orders.graph, np.random.default_rng(seed))
+        return random_dag(self.orders.graph, np.random.default_rng(checked_seed(seed)))
 
     def sample(
         self,
         num_samples: int,
-        generator: torch.Generator | None = None,
+        generator: Randomness = None,
         *,
         dag: Dag | None = None,
         evidence: Evidence | None = None,
@@ -113,9 +120,15 @@ class Sampler:
         four times as many if many are; those to return are taken in proportion to their weights,
         and Gibbs sweeps move them apart. They are then :class:`Samples`, which say what they are
         worth (``status``, ``doubts``). Without evidence they are q's own: ``diagnose`` judges it.
+
+        Parameters
+        ----------
+        num_samples : how many.
+        generator : the randomness, or a seed for it.
+        dag : an order the sampler knows, instead of the usual one.
+        evidence : what was observed: names to labels or state indices.
         """
-        if num_samples < 0:
-            raise StateError(f"the number of samples cannot be {num_samples}")
+        num_samples, generator = checked_samples(num_samples, 0), as_generator(generator)
         if not evidence:
             return self.sample_with_log_prob(num_samples, generator, dag=dag)[0]
         start = time.perf_counter()
@@ -125,11 +138,10 @@ class Sampler:
         return Samples.of(chosen, sampled_quality(drawn, time.perf_counter() - start))
 
     def sample_with_log_prob(
-        self, num_samples: int, generator: torch.Generator | None = None, *, dag: Dag | None = None
+        self, num_samples: int, generator: Randomness = None, *, dag: Dag | None = None
     ) -> tuple[States, Float[Tensor, "batch"]]:
         """Draw states from q, with their log q."""
-        if num_samples < 0:
-            raise StateError(f"the number of samples cannot be {num_samples}")
+        num_samples, generator = checked_samples(num_samples, 0), as_generator(generator)
         schedule, at_once = self._schedule(self._checked(dag)), self._columns_at_once
         states, log_probs = [], []
         with limited_threads(1):
@@ -165,7 +177,7 @@ class Sampler:
     def log_partition(
         self,
         num_samples: int = 10_000,
-        generator: torch.Generator | None = None,
+        generator: Randomness = None,
         *,
         evidence: Evidence | None = None,
     ) -> Estimate:
@@ -176,7 +188,7 @@ class Sampler:
         self,
         evidence: Evidence | None = None,
         num_samples: int = 10_000,
-        generator: torch.Generator | None = None,
+        generator: Randomness = None,
     ) -> Marginals:
         """Posterior probabilities of every variable's states, with errors and status."""
         return self.answer(evidence, num_samples, generator).marginals
@@ -185,7 +197,7 @@ class Sampler:
         self,
         evidence: Evidence | None = None,
         num_samples: int = 10_000,
-        generator: torch.Generator | None = None,
+        generator: Randomness = None,
         *,
         upper: float | None = None,
         check_samples: int = CHECK_SAMPLES,
@@ -199,7 +211,7 @@ class Sampler:
         upper : an upper bound on log Z, if one is known.
         check_samples : samples of the second opinion; more see smaller missing parts.
         """
-        start = time.perf_counter()
+        start, generator = time.perf_counter(), as_generator(generator)
         samples = self.posterior(evidence, num_samples, generator)
         drawn = self.judged(samples, generator, check_samples=check_samples)
         return sampled_answer(drawn, time.perf_counter() - start, upper)
@@ -208,7 +220,7 @@ class Sampler:
         self,
         evidence: Evidence | None = None,
         num_samples: int = 10_000,
-        generator: torch.Generator | None = None,
+        generator: Randomness = None,
     ) -> WeightedSamples:
         """Weighted samples given evidence, whatever evidence the sampler was trained for.
 
@@ -228,9 +240,10 @@ class Sampler:
         self,
         rows: Sequence[Evidence],
         num_samples: int = 1000,
-        generator: torch.Generator | None = None,
+        generator: Randomness = None,
     ) -> Iterator[WeightedSamples]:
         """Weighted samples for each of many rows of evidence, evaluated together."""
+        num_samples, generator = checked_samples(num_samples), as_generator(generator)
         resolved = [self.model.resolve_evidence(row) for row in rows]
         needed = self.evidence if isinstance(self.evidence, tuple) else ()
         for row in resolved:
@@ -250,7 +263,7 @@ class Sampler:
     def trust(
         self,
         answer: WeightedSamples,
-        generator: torch.Generator | None = None,
+        generator: Randomness = None,
         *,
         check_samples: int = CHECK_SAMPLES,
     ) -> Verdict:
@@ -262,7 +275,7 @@ class Sampler:
         check_samples : samples of the second opinion; more see smaller missing parts, and with
             none there is no check.
         """
-        generator = generator or fresh_generator()
+        generator = as_generator(generator) or fresh_generator()
         with limited_threads(1):
             drawn = Drawn(answer, answer.refined(generator))
             return self._drawer.trust(drawn, check_samples, generator)[0]
@@ -270,7 +283,7 @@ class Sampler:
     def judged(
         self,
         answer: WeightedSamples,
-        generator: torch.Generator | None = None,
+        generator: Randomness = None,
         *,
         check_samples: int = CHECK_SAMPLES,
     ) -> Drawn:
@@ -279,7 +292,7 @@ class Sampler:
         Given evidence, samples that are doubted give way to those of messages that are computed for
         this evidence, if nothing speaks against these.
         """
-        generator = generator or fresh_generator()
+        generator = as_generator(generator) or fresh_generator()
         with limited_threads(1):
             return self._drawer.judged(answer, check_samples, generator)
 
@@ -288,7 +301,7 @@ class Sampler:
 
         A sampler for given values of some variables is asked with values from a Markov chain.
         """
-        generator = torch.Generator().manual_seed(seed)
+        generator = generator_of(seed)
         evidence: Evidence = {}
         if isinstance(self.evidence, tuple):
             ends = annealed_chains(self.model, 1, *_CHAIN_STEPS, generator)[0].tolist()
@@ -303,10 +316,9 @@ class Sampler:
         }
         return self.diagnostics
 
-    def residuals(
-        self, num_samples: int = 1000, generator: torch.Generator | None = None
-    ) -> dict[str, float]:
+    def residuals(self, num_samples: int = 1000, generator: Randomness = None) -> dict[str, float]:
         """Mean squared Delta residual of each variable, at samples of q: where q is still wrong."""
+        num_samples, generator = checked_samples(num_samples), as_generator(generator)
         dag = self._checked(None)
         columns = self.sample(num_samples, generator, dag=dag).T.contiguous()
         known = None

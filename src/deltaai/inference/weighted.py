@@ -34,8 +34,10 @@ import torch
 from jaxtyping import Float64, Int
 from torch import Tensor
 
+from deltaai.arguments import checked_samples
 from deltaai.errors import StateError
 from deltaai.models import FactorGraph, States
+from deltaai.randomness import Randomness, as_generator, fresh_generator
 from deltaai.sampling.chains import run_chains
 from deltaai.sampling.gibbs import GibbsKernel
 from deltaai.sampling.importance import (
@@ -212,26 +214,26 @@ class WeightedSamples:
         named = zip(self.model.variables, parts, strict=True)
         return {variable.name: part.numpy() for variable, part in named}
 
-    def sample(self, num_samples: int, generator: torch.Generator | None = None) -> States:
+    def sample(self, num_samples: int, generator: Randomness = None) -> States:
         """Draw states with probabilities in proportion to their weights, with replacement."""
+        num_samples, generator = checked_samples(num_samples, 0), as_generator(generator)
         weights = normalised_weights(self.log_weights)
         if num_samples == 0:  # which torch refuses
             return self.states[:0]
         chosen = torch.multinomial(weights, num_samples, replacement=True, generator=generator)
         return self.states[chosen]
 
-    def sample_apart(self, num_samples: int, generator: torch.Generator | None = None) -> States:
+    def sample_apart(self, num_samples: int, generator: Randomness = None) -> States:
         """Draw states in proportion to their weights and move them, so that copies differ."""
+        generator = as_generator(generator)
         chosen = self.sample(num_samples, generator)
         return moved(self.model, chosen, self.observed, _SWEEPS, generator)
 
-    def refined(self, generator: torch.Generator | None = None) -> WeightedSamples:
+    def refined(self, generator: Randomness = None) -> WeightedSamples:
         """Samples for marginals: moved if they have been resampled, for then some are copies."""
         return self if self.group_size == 1 else self.rejuvenated(_SWEEPS, generator)
 
-    def rejuvenated(
-        self, num_sweeps: int, generator: torch.Generator | None = None
-    ) -> WeightedSamples:
+    def rejuvenated(self, num_sweeps: int, generator: Randomness = None) -> WeightedSamples:
         """Samples drawn in proportion to their weights within their group, then moved.
 
         A group keeps its mean weight, so log Z stays what it was; a sample that is a group of its
@@ -241,6 +243,7 @@ class WeightedSamples:
         ----------
         num_sweeps : Gibbs sweeps over the unobserved variables.
         """
+        generator = as_generator(generator)
         index, log_weights = torch.arange(len(self.states)), self.log_weights
         if self.group_size > 1:
             groups = torch.split(log_weights, self.group_size)
@@ -275,11 +278,6 @@ def moved(
     found = states.clone()
     found[:, free] = chains.states
     return found
-
-
-def fresh_generator() -> torch.Generator:
-    """A generator seeded by torch's own, for those who gave none."""
-    return torch.Generator().manual_seed(int(torch.randint(2**62, ())))
 
 
 def _group_sums(

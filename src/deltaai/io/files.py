@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from deltaai.errors import FormatError, format_bytes
+from deltaai.errors import FormatError, ModelError, format_bytes
 from deltaai.io.atomic import replace_file
 from deltaai.io.bif import parse_bif
 from deltaai.io.bif_writer import format_bif
@@ -45,6 +45,17 @@ def read(path: str | Path) -> FactorGraph:
     if not source.text.strip():
         raise FormatError(path, None, "the file is empty; expected a model")
     return parse(source)
+
+
+def as_model(source: FactorGraph | str | Path) -> FactorGraph:
+    """The model itself, or the one in a file: what every public function that needs one takes."""
+    if isinstance(source, FactorGraph):
+        return source
+    if isinstance(source, str | Path):
+        return read(source)
+    kind = type(source).__name__
+    hint = "give its model" if kind == "Sampler" else "give a FactorGraph, or the path of a file"
+    raise ModelError(f"a {kind} is no model: {hint}")
 
 
 def read_evidence(path: str | Path, model: FactorGraph | None = None) -> dict[str, StateIndex]:
@@ -101,7 +112,11 @@ def _is_compressed(path: Path) -> bool:
 def _format_of(path: Path) -> str:
     suffix = (path.with_suffix("") if _is_compressed(path) else path).suffix.lower()
     if suffix not in _PARSERS:
-        hint = " (evidence is read with read_evidence)" if suffix == ".evid" else ""
+        hints = {
+            ".evid": " (evidence is read with read_evidence)",
+            ".dai": " (a sampler is read with load)",
+        }
+        hint = hints.get(suffix, "")
         raise FormatError(
             path, None, f"unknown kind of file; expected .uai, .bif, .uai.gz or .bif.gz{hint}"
         )

@@ -20,8 +20,9 @@ from torch import Tensor, nn
 from deltaai.models.factor_graph import FactorGraph
 from deltaai.models.neural_group import NeuralGroup
 from deltaai.models.variable import Variable
-from deltaai.models.zoo.arguments import checked_count, checked_scale, generator_of
+from deltaai.models.zoo.arguments import checked_count, checked_scale
 from deltaai.models.zoo.layouts import consecutive, plaquettes, row_variables, square_variables
+from deltaai.randomness import generator_of
 
 ARITY = 4
 NUM_HIDDEN = 10

@@ -23,7 +23,7 @@ from torch import Tensor
 from deltaai.models.factor_graph import FactorGraph
 from deltaai.models.spin_group import SpinGroup
 from deltaai.models.variable import Variable
-from deltaai.models.zoo.arguments import checked_count, checked_scale, generator_of
+from deltaai.models.zoo.arguments import checked_count, checked_scale
 from deltaai.models.zoo.layouts import (
     ladder_pairs,
     lattice_pairs,
@@ -31,6 +31,7 @@ from deltaai.models.zoo.layouts import (
     square_variables,
     torus_pairs,
 )
+from deltaai.randomness import generator_of
 
 
 def ising_ladder(num_variables: int, sigma: float, seed: int) -> FactorGraph:

@@ -12,8 +12,9 @@ import torch
 
 from deltaai.models.factor_graph import FactorGraph
 from deltaai.models.table_group import TableGroup
-from deltaai.models.zoo.arguments import checked_count, checked_scale, generator_of
+from deltaai.models.zoo.arguments import checked_count, checked_scale
 from deltaai.models.zoo.layouts import lattice_pairs, square_variables
+from deltaai.randomness import generator_of
 
 
 def potts_lattice(side: int, states: int, sigma: float, seed: int) -> FactorGraph:

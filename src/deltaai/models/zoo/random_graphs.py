@@ -13,7 +13,8 @@ from deltaai.errors import ModelError
 from deltaai.models.factor_graph import FactorGraph
 from deltaai.models.factors import ConditionalTable, TableFactor
 from deltaai.models.variable import Variable
-from deltaai.models.zoo.arguments import checked_count, checked_scale, generator_of
+from deltaai.models.zoo.arguments import checked_count, checked_scale
+from deltaai.randomness import generator_of
 
 
 def random_factor_graph(
