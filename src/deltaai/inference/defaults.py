@@ -34,7 +34,9 @@ _SECONDS_PER_UPDATE, _SECONDS_PER_UNIT = 2e-3, 6e-9
 def peakedness(model: FactorGraph) -> float:
     """Mean size of the change of the log score by one flip, at uniform states."""
     generator = torch.Generator().manual_seed(0)
-    chance = torch.rand(64, model.num_variables, generator=generator, dtype=torch.float64)
+    chance = torch.rand(
+        64, model.num_variables, generator=generator, dtype=torch.float64, device="cpu"
+    )
     x = (chance * model.num_states).long()
     ratios = model.log_ratios(x).abs()
     num_changes = int(model.state_offsets[-1]) - model.num_variables
@@ -155,7 +157,9 @@ def flat_log_partition(model: FactorGraph, objective: BalanceName) -> float:
     if objective.startswith("fl-"):
         return entropy
     generator = torch.Generator().manual_seed(0)
-    chance = torch.rand(256, model.num_variables, generator=generator, dtype=torch.float64)
+    chance = torch.rand(
+        256, model.num_variables, generator=generator, dtype=torch.float64, device="cpu"
+    )
     with torch.no_grad():
         return entropy + float(model.log_score((chance * model.num_states).long()).double().mean())
 

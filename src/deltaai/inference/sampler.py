@@ -376,7 +376,9 @@ class Sampler:
         tensors = {f"model.{name}": value for name, value in stored.items()}
         tensors |= {f"q.{name}": value for name, value in conditionals.state_dict().items()}
         tensors["graph.edges"] = torch.from_numpy(self.orders.graph.edges())
-        tensors["graph.order"] = torch.tensor(self.orders.graph.order, dtype=torch.long)
+        tensors["graph.order"] = torch.tensor(
+            self.orders.graph.order, dtype=torch.long, device="cpu"
+        )
         metadata = {
             "model": described,
             "model_hash": model_from_tensors(stored, described).content_hash(),

@@ -185,7 +185,7 @@ class _Found:
         self.status = ["untrusted"] * len(rows)
         self.doubts: list[tuple[str, ...]] = [()] * len(rows)
         kept = (len(rows), samples, model.num_variables)
-        self.samples = torch.zeros(kept, dtype=torch.long) if samples else None
+        self.samples = torch.zeros(kept, dtype=torch.long, device="cpu") if samples else None
 
     def evidence(self, row: int) -> dict[str, StateIndex]:
         """Evidence of a row by name."""

@@ -173,9 +173,11 @@ class WeightedSamples:
     def moments(self) -> tuple[Float64[Tensor, "pair"], Float64[Tensor, "pair"]]:
         """Means of all (variable, state) pairs, and their standard errors."""
         weights = normalised_weights(self.log_weights)
-        mean, square, cross = torch.zeros(3, int(self.model.state_offsets[-1]), dtype=torch.float64)
+        mean, square, cross = torch.zeros(
+            3, int(self.model.state_offsets[-1]), dtype=torch.float64, device="cpu"
+        )
         second = torch.zeros_like(mean)
-        scale = heaviest = torch.zeros((), dtype=torch.float64)
+        scale = heaviest = torch.zeros((), dtype=torch.float64, device="cpu")
         for part, conditionals in self._conditionals():
             sums = _group_sums(weights[part, None] * conditionals, self.group_size)
             totals = _group_sums(weights[part, None], self.group_size)
@@ -204,7 +206,7 @@ class WeightedSamples:
             with torch.no_grad():
                 scores = self.model.local_log_scores(self.states[part]).double()
             for size in sorted(set(sizes.tolist())):
-                pairs = offsets[sizes == size, None] + torch.arange(size)
+                pairs = offsets[sizes == size, None] + torch.arange(size, device="cpu")
                 # Where no value is possible the sample has no weight, and nothing to say.
                 scores[:, pairs] = scores[:, pairs].softmax(2).nan_to_num(0.0)
             yield part, scores
@@ -244,7 +246,7 @@ class WeightedSamples:
         num_sweeps : Gibbs sweeps over the unobserved variables.
         """
         generator = as_generator(generator)
-        index, log_weights = torch.arange(len(self.states)), self.log_weights
+        index, log_weights = torch.arange(len(self.states), device="cpu"), self.log_weights
         if self.group_size > 1:
             groups = torch.split(log_weights, self.group_size)
             shares = [part.softmax(0).nan_to_num(1.0) for part in groups]  # all zero: keep any
@@ -255,7 +257,9 @@ class WeightedSamples:
             starts = index[:: self.group_size].tolist()
             index = torch.cat([first + part for first, part in zip(starts, chosen, strict=True)])
             means = log_means(log_weights, self.group_size)
-            log_weights = means.repeat_interleave(torch.tensor([len(part) for part in groups]))
+            log_weights = means.repeat_interleave(
+                torch.tensor([len(part) for part in groups], dtype=torch.long, device="cpu")
+            )
         states = moved(self.model, self.states[index], self.observed, num_sweeps, generator)
         return replace(self, states=states, log_weights=log_weights)
 

@@ -284,7 +284,9 @@ class FactorGraph:
         if not observed:
             return self
         values = torch.full((self.num_variables,), -1, dtype=torch.long, device=self.device)
-        values[list(observed)] = torch.tensor(list(observed.values()), device=self.device)
+        values[list(observed)] = torch.tensor(
+            list(observed.values()), device=self.device, dtype=torch.long
+        )
         stays = values < 0
         clamp = Clamp(values, torch.where(stays, stays.cumsum(0) - 1, -1))
         remaining = [part for group in self.groups for part in group.condition(clamp)]

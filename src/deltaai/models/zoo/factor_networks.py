@@ -80,9 +80,10 @@ def _random_networks(
     skeleton.requires_grad_(False)
     count = len(scopes)
     stacked = {
-        name: sigma * torch.randn(count, *value.shape, generator=generator, dtype=torch.float64)
+        name: sigma
+        * torch.randn(count, *value.shape, generator=generator, dtype=torch.float64, device="cpu")
         for name, value in skeleton.state_dict().items()
     }
-    numbers = torch.arange(count)
+    numbers = torch.arange(count, device="cpu")
     group = NeuralGroup(numbers, scopes, (2,) * ARITY, numbers, skeleton, stacked)
     return FactorGraph.from_groups(variables, [group])
