@@ -39,7 +39,8 @@ EvidenceWords = Annotated[
         "--evidence",
         "-e",
         metavar="NAME=STATE",
-        help="An observed variable; repeat it, or separate several with commas.",
+        help="An observed variable with the label of its state, or its index as #0; repeat it, or "
+        "separate several with commas.",
         autocompletion=complete_evidence,
     ),
 ]

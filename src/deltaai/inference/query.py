@@ -73,8 +73,9 @@ def query(
     Parameters
     ----------
     source : a model, a sampler that was trained for one, or the path of a file with either.
-    evidence : what was observed: names to labels or state indices. A ``DataFrame`` with blanks
-        for unknown, or a list of mappings, asks once for each row
+    evidence : what was observed: names to labels or state indices, which are written ``"#0"`` where
+        labels are numbers. A ``DataFrame`` with blanks for unknown, or a list of mappings, asks
+        once for each row
         (:func:`~deltaai.inference.table_query.query_table` has more to choose).
     of : the variables to report; all by default.
     method : ``"auto"`` follows the plan; ``"exact"`` too, and refuses if it is not exact;

@@ -50,7 +50,7 @@ class Question:
     evidence : what was observed: of one case names to states that nothing can misread, of many
         what holds them.
     method : how it is to be answered.
-    num_samples, check_samples : samples to draw, where it is sampled, and those of a second opinion.
+    num_samples, check_samples : samples to draw, and those of a second opinion, if it is sampled.
     memory_limit, time_limit : bytes and seconds, if they are limited.
     seed : of all randomness.
     """
