@@ -173,6 +173,7 @@ def test_evidence_that_is_no_mapping(evidence):
         ("yes", "'a' are 'yes': this is one text; give a list of labels"),
         (b"yes", "this is one text"),
         ({"yes", "no"}, "a set has no order; give a list of labels"),
+        (10**12, "'a' has 1000000000000 states: at most"),
     ],
 )
 def test_a_text_or_a_set_is_no_list_of_states(states, message):
@@ -229,6 +230,15 @@ def test_time_in_any_form():
     "number", [0, -1, 2.5, 100.0, True, 10**12, 99_999_999_999, "10", math.nan]
 )
 def test_numbers_of_samples_that_are_none(sampler, number):
+    if number != 0:
+        for call in (
+            lambda: dai.query(sampler, check_samples=number),
+            lambda: dai.query_table(sampler, [{}], check_samples=number),
+        ):
+            with pytest.raises(
+                ConfigError, match=r"check_samples is .* a whole number, at least 0"
+            ):
+                call()
     for call in (
         lambda: dai.query(MODEL, num_samples=number),
         lambda: dai.query(sampler, num_samples=number),
@@ -269,6 +279,8 @@ def test_settings_of_numpy():
     [
         ({"steps": 2.5}, "steps is 2.5; it must be a whole number"),
         ({"steps": True}, "steps is True; it must be a whole number"),
+        ({"steps": "10"}, "steps is '10'; it must be a whole number"),
+        ({"stepps": 10}, "there is no setting 'stepps'; did you mean 'steps'"),
         ({"batch_size": 0}, "batch_size is 0"),
         ({"hidden": 0}, "hidden is 0; it must be a whole number, at least 1"),
         ({"hidden": 2.0}, "hidden is 2.0"),
@@ -276,6 +288,9 @@ def test_settings_of_numpy():
         ({"evidence": "any", "most_observed": -1}, "most_observed is -1"),
         ({"orders": "two"}, "orders is 'two'"),
         ({"family": "locl"}, "locl"),
+        ({"family": 3}, "3"),
+        ({"evidence": 3}, "evidence is 3: give 'any', or a list of names"),
+        ({"evidence": [3]}, "3 is no name of a variable"),
         ({"smoothing": "x"}, "smoothing"),
         ({"learning_rate": math.inf}, "learning_rate is inf"),
     ],

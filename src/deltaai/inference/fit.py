@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -199,7 +199,7 @@ def _given(
         )
     if evidence == "any":
         return "any"
-    if isinstance(evidence, str):
+    if isinstance(evidence, str) or not isinstance(evidence, Iterable):
         raise ConfigError(Setting("evidence"), f" is {evidence!r}: give 'any', or a list of names")
     variables = tuple(sorted({model.index(name) for name in evidence}))
     if not variables or len(variables) == model.num_variables:

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from deltaai.arguments import checked_samples, checked_seed
+from deltaai.arguments import checked_count, checked_samples, checked_seed
 from deltaai.conditionals import Proposal, known_under
 from deltaai.errors import EvidenceError, Setting, StateError
 from deltaai.graphs import Dag, random_dag
@@ -276,6 +276,7 @@ class Sampler:
             none there is no check.
         """
         generator = as_generator(generator) or fresh_generator()
+        check_samples = checked_count("check_samples", check_samples)
         with limited_threads(1):
             drawn = Drawn(answer, answer.refined(generator))
             return self._drawer.trust(drawn, check_samples, generator)[0]
@@ -293,6 +294,7 @@ class Sampler:
         this evidence, if nothing speaks against these.
         """
         generator = as_generator(generator) or fresh_generator()
+        check_samples = checked_count("check_samples", check_samples)
         with limited_threads(1):
             return self._drawer.judged(answer, check_samples, generator)
 

@@ -25,6 +25,7 @@ from typing import Any
 from deltaai.errors import EvidenceError, ModelError, did_you_mean
 
 INDEX_MARK = "#"  # before a number it says that an index is meant
+_MOST_STATES = 2**24  # more is a slip of the hand, and their labels alone would fill the memory
 _LONGEST_INDEX = 18  # digits; longer ones are no index of anything
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?", re.ASCII)
 
@@ -81,6 +82,8 @@ class Variable:
         if isinstance(states, Integral):
             if states < 1:
                 raise ModelError(f"variable {name!r} needs at least one state, not {states}")
+            if int(states) > _MOST_STATES:
+                raise ModelError(f"variable {name!r} has {states} states: at most {_MOST_STATES}")
             labels = _numbered(int(states))
         else:
             labels = tuple(str(label) for label in states)
