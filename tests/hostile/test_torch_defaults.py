@@ -26,16 +26,38 @@ CHOOSES_BOTH |= {"Embedding", "Bilinear", "BatchNorm1d", "normal"}
 
 
 def _untold(path: Path):
-    for node in ast.walk(ast.parse(path.read_text())):
+    tree = ast.parse(path.read_text())
+    # A device that is passed on must not be None either.
+    perhaps_none = {
+        call
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef) and _may_lack_device(function)
+        for call in ast.walk(function)
+    }
+    for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         name, owner = node.func.attr, ast.unparse(node.func.value)
-        told = {keyword.arg for keyword in node.keywords}
+        told = {
+            keyword.arg
+            for keyword in node.keywords
+            if node not in perhaps_none or ast.unparse(keyword.value) != "device"
+        }
         if owner not in {"torch", "nn", "torch.nn"} or None in told:
             continue
         needed = {"device", "dtype"} if name in CHOOSES_BOTH else {"device"}
         if name in CHOOSES_BOTH | CHOOSES_DEVICE and needed - told:
             yield f"{path.relative_to(SOURCE)}:{node.lineno}: {ast.unparse(node)}"
+
+
+def _may_lack_device(function: ast.FunctionDef):
+    given, defaults = function.args.args, function.args.defaults
+    pairs = list(zip(given[len(given) - len(defaults) :], defaults, strict=True))
+    pairs += list(zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True))
+    return any(
+        name.arg == "device" and default is not None and ast.unparse(default) == "None"
+        for name, default in pairs
+    )
 
 
 def test_every_tensor_says_its_type_and_its_device():
