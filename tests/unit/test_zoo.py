@@ -11,7 +11,7 @@ import torch
 from jaxtyping import config
 from torch import Tensor, nn
 
-from deltaai.errors import ModelError
+from deltaai.errors import ConfigError, ModelError
 from deltaai.models import ConditionalTable, FactorGraph, NeuralFactor, SpinCoupling, SpinField
 from deltaai.models.zoo import (
     factor_ladder,
