@@ -93,13 +93,9 @@ def fit(
     >>> sampler.log_partition(1000).ess_fraction > 0.9
     True
     """
-    model, seed = as_model(model), checked_seed(seed)
+    model, seed = _checked_model(model, orders), checked_seed(seed)
     threads = checked_count("threads", threads, 1)
     hidden = None if hidden is None else checked_count("hidden", hidden, 1)
-    if orders not in get_args(OrdersKind):
-        raise ConfigError(Setting("orders"), f" is {orders!r}: choose 'one' or 'many'")
-    if model.num_variables == 0:
-        raise ModelError("the model has no variables, so there is nothing to train")
     check_initial(initial)
     target = model if smoothing is None else smoothed(model, smoothing)
     refuse_zeros(target)
@@ -178,6 +174,16 @@ def fit(
         history = [dict(row) for row in trainer.history]
     rest = (family, width, given, smoothing, history)
     return Sampler(model, proposal, sources, config, *rest)
+
+
+def _checked_model(model: FactorGraph | str | Path, orders: OrdersKind) -> FactorGraph:
+    """The model to train for, in orders that there are."""
+    if orders not in get_args(OrdersKind):
+        raise ConfigError(Setting("orders"), f" is {orders!r}: choose 'one' or 'many'")
+    found = as_model(model)
+    if found.num_variables == 0:
+        raise ModelError("the model has no variables, so there is nothing to train")
+    return found
 
 
 def _given(
