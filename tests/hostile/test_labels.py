@@ -16,7 +16,7 @@ from jaxtyping import config
 
 import deltaai as dai
 from data_folder import data_folder
-from deltaai.exact import ConditionedInference, Enumeration, find_cutset
+from deltaai.exact import ConditionedInference, Enumeration, RowInference, find_cutset
 from deltaai.models.determinism import propagate_zeros
 
 GRADE = dai.Variable("grade", ["1", "2", "3"])
@@ -265,3 +265,15 @@ def test_real_files_with_such_labels(name):
             if label.isdigit() and index != int(label) < variable.num_states:
                 with pytest.raises(dai.EvidenceError, match="write the text"):
                     variable.index_of(int(label))
+
+
+def test_rows_that_need_log_space_read_no_label():
+    model = graded()
+    wild = [dai.TableFactor(f.scope, 400 * f.log_table) for f in model.factors]
+    model = dai.FactorGraph(model.variables, wild)
+    rows = torch.tensor([[1, -1, -1, -1], [0, -1, 1, -1]])
+    answers = RowInference(model).answer(rows)
+    assert answers.is_in_log_space.any()
+    for row, evidence in enumerate(({"grade": "2"}, {"grade": "1", "grade2": "2"})):
+        expected = Enumeration(model, evidence).log_partition()
+        assert float(answers.log_partition[row]) == pytest.approx(expected)

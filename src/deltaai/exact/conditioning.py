@@ -109,7 +109,9 @@ class ConditionedInference:
             raise _contradiction()
         numbers = [v.states.index(best.labels[v.name]) for v in self.model.variables]
         labels = {v.name: best.labels[v.name] for v in self.model.variables}
-        return MostLikely(labels, torch.tensor(numbers), best.log_score)
+        return MostLikely(
+            labels, torch.tensor(numbers, dtype=torch.long, device="cpu"), best.log_score
+        )
 
     # -- inside --------------------------------------------------------------------------------
 

@@ -310,7 +310,7 @@ class RowInference:
         """Answer the rows that cannot be trusted in log space, one by one."""
         for row in answers.is_in_log_space.nonzero().squeeze(1).tolist():
             known = enumerate(rows[row].tolist())
-            evidence = {self.model.variables[v].name: k for v, k in known if k >= 0}
+            evidence = self.model.named_evidence({v: k for v, k in known if k >= 0})
             try:
                 reduced, free = without_fixed(self.model, evidence)
                 place = {v: number for number, v in enumerate(free)}
