@@ -269,7 +269,7 @@ def test_real_files_with_such_labels(name):
 
 def test_rows_that_need_log_space_read_no_label():
     model = graded()
-    wild = [dai.TableFactor(f.scope, 400 * f.log_table) for f in model.factors]
+    wild = [dai.TableFactor(f.scope, 4000 * f.log_table) for f in model.factors]
     model = dai.FactorGraph(model.variables, wild)
     rows = torch.tensor([[1, -1, -1, -1], [0, -1, 1, -1]])
     answers = RowInference(model).answer(rows)
