@@ -206,12 +206,14 @@ def one_line(message: object, longest: int = 1000) -> str:
     return plain if len(plain) <= longest else f"{plain[:half]} ... {plain[-half:]}"
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: object, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'rain'?"`` when a known name is close, else an empty string.
 
     >>> did_you_mean("rian", ["rain", "wet"])
     "; did you mean 'rain'?"
     """
+    if not isinstance(name, str):
+        return ""
     # Comparing is slow, so it stays with names of about the same length, and not too many.
     similar = (other for other in known if abs(len(other) - len(name)) <= 3)
     close = difflib.get_close_matches(name, list(islice(similar, 2000)), n=1)

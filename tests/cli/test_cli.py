@@ -9,8 +9,9 @@ import sys
 import pytest
 
 from broken_files import BROKEN_FILES
+from deltaai.arguments import checked_bytes, parse_bytes
 from deltaai.cli import demo
-from deltaai.cli.parsing import parse_bytes, parse_evidence, parse_names
+from deltaai.cli.parsing import parse_evidence, parse_names
 from deltaai.errors import DeltaAIError
 from deltaai.exact import exact
 from deltaai.io import write
@@ -216,7 +217,7 @@ def test_names_with_commas_and_equal_signs():
 
 
 def test_amounts_of_memory():
-    assert parse_bytes(None) is None
+    assert checked_bytes(None) is None
     assert parse_bytes("2g") == parse_bytes("2 GiB") == 2 * 2**30
     for text in ("", "GB", "1 2", "0", "1e9GB", "4PB"):
         with pytest.raises(DeltaAIError, match="amount of memory"):

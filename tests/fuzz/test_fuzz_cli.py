@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from deltaai.cli.parsing import parse_bytes
+from deltaai.arguments import parse_bytes
 from deltaai.errors import DeltaAIError
 from deltaai.io.atomic import replace_file
 from fuzz import campaign_cli as campaign

@@ -57,6 +57,7 @@ def test_weights_of_split_messages_are_those_of_the_distribution_they_draw_from(
     states, log_weights = sampler.draw(40_000, 1, generator())
     assert float(log_weights.max()) <= sampler.upper + 1e-9
     is_possible = log_weights > -torch.inf
+    assert bool((is_possible == (model.log_score(states) > -torch.inf)).all())
     # A weight is p~ / q, so it says what q is; q must sum to one and be what was drawn from.
     index = {tuple(row): place for place, row in enumerate(oracle.states.tolist())}
     q = np.zeros(len(index))

@@ -39,7 +39,7 @@ def test_labels_numbers_and_blanks(table):
     [
         (pd.DataFrame({"rian": ["yes"]}), "no variable 'rian' in the model; did you mean 'rain'"),
         (pd.DataFrame({"rain": ["yes", "maybe"]}), "row 2: variable 'rain' has no state 'maybe'"),
-        (pd.DataFrame({"rain": [0.5]}), "row 1: variable 'rain' has no state '0.5'"),
+        (pd.DataFrame({"rain": [0.5]}), "row 1: variable 'rain' has no state 0.5"),
         (pd.DataFrame({"rain": [2]}), "row 1: variable 'rain' has no state 2"),
         (pd.DataFrame([["yes", "no"]], columns=["rain", "rain"]), "two columns of one name"),
         ([{"rain": "yes"}, "rain"], "row 2 is a str, not a mapping"),

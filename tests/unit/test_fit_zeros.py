@@ -25,9 +25,9 @@ def sampler():
 
 
 def test_zeros_are_refused_unless_smoothed():
-    with pytest.raises(ModelError, match="smoothing=1e-3"):
+    with pytest.raises(ModelError, match=r"smoothing=0\.001"):
         fit(constrained(), steps=2)
-    with pytest.raises(ConfigError, match="epsilon is 2"):
+    with pytest.raises(ConfigError, match="smoothing is 2"):
         fit(constrained(), smoothing=2, steps=2)
 
 

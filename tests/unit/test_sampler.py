@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import deltaai as dai
-from deltaai.errors import FormatError, StateError
+from deltaai.errors import ConfigError, FormatError, StateError
 from deltaai.exact import Enumeration
 from deltaai.inference import posterior
 from deltaai.models import zoo
@@ -110,7 +110,7 @@ def test_a_sampler_of_one_order_refuses_others(sampler, flexible):
     states = sampler.sample(3)
     with pytest.raises(StateError, match="orders='many'"):
         sampler.log_prob(states, dag=flexible.random_order(11))
-    with pytest.raises(StateError, match="-1"):
+    with pytest.raises(ConfigError, match="-1"):
         sampler.sample(-1)
     assert sampler.sample(0).shape == (0, 6)
 

@@ -121,7 +121,7 @@ def test_zeros_are_counted() -> None:
 
 @pytest.mark.parametrize("epsilon", [0, 1, -0.1, 2.0, math.nan, math.inf, True])
 def test_epsilon_lies_between_zero_and_one(epsilon: float) -> None:
-    with pytest.raises(ConfigError, match="epsilon is"):
+    with pytest.raises(ConfigError, match="smoothing is"):
         smoothed(with_zeros(), epsilon)
 
 

@@ -38,7 +38,7 @@ def _as_a_user_runs_it() -> Iterator[None]:
         ({"steps": True}, "steps is True; it must be a whole number"),
         ({"batch_size": 0}, "batch_size is 0; .* at least 1"),
         ({"resample_every": 0}, "resample_every is 0"),
-        ({"seed": 2**63}, "seed is .* and at most"),
+        ({"seed": 2**63}, r"seed is .*: it must be a whole number from 0 to 2\^63 - 1"),
         ({"learning_rate": 0.0}, r"learning_rate is 0\.0; it must be a finite number above 0"),
         ({"learning_rate": math.nan}, "learning_rate is nan"),
         ({"learning_rate": math.inf}, "learning_rate is inf"),

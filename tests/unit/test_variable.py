@@ -51,7 +51,8 @@ def test_index_of_takes_labels_and_indices(state: str | int, index: int) -> None
 
 def test_a_label_wins_over_an_index() -> None:
     assert Variable("x", ["1", "0"]).index_of("1") == 0
-    assert Variable("x", ["1", "0"]).index_of(1) == 1
+    with pytest.raises(EvidenceError, match="write the text '1' for the label, or '#1' for"):
+        Variable("x", ["1", "0"]).index_of(1)
 
 
 @pytest.mark.parametrize("name", ["", 3, None])

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 import deltaai
+from deltaai.arguments import checked_bytes
 from deltaai.cli.console import set_verbosity
 from deltaai.cli.entry import main as main  # noqa: PLC0414 - where installed scripts look for it
 from deltaai.cli.options import (
@@ -158,7 +159,7 @@ def query(
     Many cases: deltaai query asia --evidence-file cases.csv -o posteriors.csv
     """
     from deltaai.cli.outputs import Output, check_outputs
-    from deltaai.cli.parsing import parse_bytes, parse_evidence, parse_names
+    from deltaai.cli.parsing import parse_evidence, parse_names
     from deltaai.cli.query import run_query
     from deltaai.cli.sources import model_of, read_source
     from deltaai.cli.tables import is_table, run_table
@@ -177,7 +178,7 @@ def query(
     model = model_of(source)
     settings = {
         "method": method,
-        "memory_limit": parse_bytes(memory_limit),
+        "memory_limit": checked_bytes(memory_limit),
         "time_limit": time_limit,
         "seed": seed,
     }
@@ -322,7 +323,7 @@ def sample(
     Example: deltaai sample grid.dai -n 1000 --evidence x3=1 -o samples.csv
     """
     from deltaai.cli.outputs import Output, check_outputs
-    from deltaai.cli.parsing import parse_bytes, parse_evidence
+    from deltaai.cli.parsing import parse_evidence
     from deltaai.cli.sampling import run_sample
     from deltaai.cli.sources import model_of, read_source
 
@@ -336,7 +337,7 @@ def sample(
         parse_evidence(evidence or [], evidence_file, model_of(source)),
         number,
         seed=seed,
-        memory_limit=parse_bytes(memory_limit),
+        memory_limit=checked_bytes(memory_limit),
         output=output,
         is_json=json,
         is_csv=csv,

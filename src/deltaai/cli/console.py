@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any, TextIO, cast
 
 from rich.console import Console
@@ -74,6 +75,12 @@ def note(text: str) -> None:
     """Say something beside the answer, on the error stream, unless nothing is wanted."""
     if _verbosity >= 0:
         err.print(text, markup=False, soft_wrap=True)
+
+
+def notes(some: Iterable[str]) -> None:
+    """Say what to know about a model, beside an answer."""
+    for sentence in some:
+        note(f"note: {sentence}")
 
 
 def detail(text: str) -> None:

@@ -8,15 +8,14 @@ from typing import Annotated
 
 import typer
 
+from deltaai.arguments import checked_seed
 from deltaai.cli.completion import complete_evidence, complete_names
 from deltaai.cli.console import set_verbosity
 from deltaai.errors import ConfigError, DeltaAIError
 
 
 def _check_seed(seed: int) -> int:
-    if not 0 <= seed < 2**63:
-        raise ConfigError(f"--seed is {seed}: it must be from 0 to 2^63 - 1")
-    return seed
+    return checked_seed(seed)
 
 
 def _check_seconds(seconds: float | None) -> float | None:
@@ -45,7 +44,8 @@ EvidenceWords = Annotated[
         "--evidence",
         "-e",
         metavar="NAME=STATE",
-        help="An observed variable; repeat it, or separate several with commas.",
+        help="An observed variable with the label of its state, or its index as #0; repeat it, or "
+        "separate several with commas.",
         autocompletion=complete_evidence,
     ),
 ]

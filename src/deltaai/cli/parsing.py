@@ -1,4 +1,4 @@
-"""What a user types, turned into what the library takes: evidence, names, amounts of memory."""
+"""What a user types, turned into what the library takes: evidence, names, settings."""
 
 from __future__ import annotations
 
@@ -8,27 +8,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from deltaai.errors import ConfigError, DeltaAIError, EvidenceError, did_you_mean
+from deltaai.errors import ConfigError, EvidenceError, did_you_mean
 from deltaai.io import read_evidence
 from deltaai.models import FactorGraph
 from deltaai.training.config import TrainingConfig
-
-_MOST_BYTES = 2.0**100  # more is a slip of the hand
-_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
-
-
-def parse_bytes(text: str | None) -> int | None:
-    """Read an amount of memory such as ``4GB``, ``512 MiB`` or ``1000000``.
-
-    >>> parse_bytes("4GB"), parse_bytes("1.5 MiB"), parse_bytes("1000")
-    (4294967296, 1572864, 1000)
-    """
-    if text is None:
-        return None
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text.lower())
-    if match is None or not 0 < float(match[1]) < _MOST_BYTES:
-        raise DeltaAIError(f"{text!r} is not an amount of memory: write for example 4GB or 512MB")
-    return int(float(match[1]) * _UNITS[match[2]])
 
 
 def parse_names(text: str | None, model: FactorGraph) -> list[str] | None:

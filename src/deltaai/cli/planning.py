@@ -7,8 +7,9 @@ from pathlib import Path
 
 from rich.markup import escape
 
+from deltaai.arguments import checked_bytes
 from deltaai.cli import show
-from deltaai.cli.parsing import parse_bytes, parse_evidence
+from deltaai.cli.parsing import parse_evidence
 from deltaai.inference import check as check_model
 from deltaai.inference import plan as make_plan
 from deltaai.io import read
@@ -29,7 +30,7 @@ def run_plan(
     planned = make_plan(
         model,
         parse_evidence(evidence, evidence_file, model),
-        memory_limit=parse_bytes(memory_limit),
+        memory_limit=checked_bytes(memory_limit),
         time_limit=time_limit,
     )
     if is_json:
@@ -46,7 +47,7 @@ def run_plan(
 
 def run_check(file: Path, *, memory_limit: str | None, is_json: bool, is_csv: bool) -> None:
     """Show what a model is like, and what looks wrong in it."""
-    report = check_model(read(file), memory_limit=parse_bytes(memory_limit))
+    report = check_model(read(file), memory_limit=checked_bytes(memory_limit))
     if is_json:
         show.as_json(report)
     elif is_csv:

@@ -41,6 +41,7 @@ def run_query(
         best = _most_likely(model, observed, answer, shown) if most_likely else None
     if answer.plan is not None:
         show.detail(f"plan: {answer.plan.method}, because {answer.plan.reason}")
+    show.notes(answer.notes)
     show.detail(f"answered by {answer.method} in {answer.seconds:.3f} s")
     if is_json:
         document = show.answer_document(model, answer)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from deltaai.cli import show
@@ -17,6 +16,7 @@ from deltaai.exact import ExactInference, default_memory_limit
 from deltaai.inference.sampler import Sampler
 from deltaai.io.atomic import replace_file
 from deltaai.models import FactorGraph
+from deltaai.randomness import generator_of
 
 _MOST_SHOWN = 20
 _BYTES_PER_STATE = 16
@@ -38,7 +38,7 @@ def run_sample(
         raise DeltaAIError(f"the number of samples is {number}: it must be at least 1")
     if output is not None and output.suffix.lower() not in {".csv", ".json", ".npz"}:
         raise DeltaAIError(f"{output}: samples are written to .csv, .json or .npz files")
-    generator = torch.Generator().manual_seed(seed)
+    generator = generator_of(seed)
     model, log_q = source.model if isinstance(source, Sampler) else source, None
     limit = default_memory_limit() if memory_limit is None else memory_limit
     needed = _BYTES_PER_STATE * number * model.num_variables

@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 from torch import Tensor
 
-from deltaai.cli.console import detail, err, has_progress, note, out
+from deltaai.cli.console import detail, err, has_progress, note, notes, out
 from deltaai.display import plural as plural  # noqa: PLC0414  for the commands
 from deltaai.display import quantity as quantity  # noqa: PLC0414
 from deltaai.inference import Answer, ModelReport, Plan
@@ -27,7 +27,7 @@ from deltaai.io.atomic import replace_file
 from deltaai.models import FactorGraph
 
 # Commands speak through this module alone, so it hands on the streams for people.
-__all__ = ["detail", "err", "has_progress", "note", "out"]
+__all__ = ["detail", "err", "has_progress", "note", "notes", "out"]
 
 _BAR_WIDTH = 20
 _MOST_ROWS = 60
@@ -152,6 +152,7 @@ def answer_document(model: FactorGraph, answer: Answer) -> dict[str, Any]:
         "khat": answer.khat,
         "visible_share": answer.visible_share,
         "doubts": answer.doubts,
+        "notes": answer.notes,
         "method": answer.method,
         "seconds": answer.seconds,
         "marginals": {

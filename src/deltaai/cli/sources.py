@@ -5,17 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from deltaai.cli import show
-from deltaai.inference import load_sampler
+from deltaai.inference.questions import source_of
 from deltaai.inference.sampler import Sampler
-from deltaai.io import read
 from deltaai.models import FactorGraph
-
-SAMPLER_SUFFIX = ".dai"
 
 
 def read_source(path: Path) -> FactorGraph | Sampler:
     """Read a model, or a sampler if the file's name says so."""
-    source = load_sampler(path) if path.suffix.lower() == SAMPLER_SUFFIX else read(path)
+    source = source_of(path)
     model = model_of(source)
     sizes = f"{show.plural(model.num_variables, 'variable')}, {model.num_factors} factors"
     show.detail(f"read {path}: {sizes}")

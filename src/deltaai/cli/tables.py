@@ -54,6 +54,7 @@ def run_table(
     with bars("answering") as shown, nothing_kept():
         reports: dict[str, Any] = {"progress": shown.fraction or False, "watch": shown.training}
         answer = query_table(source, rows, names, samples=samples, **settings, **reports)
+    show.notes(answer.notes)
     failures = Failures()
     if samples_output is not None:
         header = ["row", "sample", *(variable.name for variable in model.variables)]
@@ -92,7 +93,8 @@ def _document(answer: TableAnswer) -> dict[str, Any]:
         }
         for row in range(len(answer))
     ]
-    return {"method": answer.method, "seconds": answer.seconds, "rows": rows}
+    about = {"method": answer.method, "seconds": answer.seconds, "notes": answer.notes}
+    return about | {"rows": rows}
 
 
 def _summary(answer: TableAnswer) -> str:

@@ -11,11 +11,12 @@ from deltaai.cli import show
 from deltaai.cli.outputs import Output, check_outputs
 from deltaai.cli.parsing import parse_names
 from deltaai.cli.progress import bars
-from deltaai.cli.sources import SAMPLER_SUFFIX
 from deltaai.errors import ConfigError, DeltaAIError, OutputError
 from deltaai.inference.fit import fit
+from deltaai.inference.questions import SAMPLER_SUFFIX
 from deltaai.inference.sampler import Sampler
 from deltaai.io import read
+from deltaai.randomness import generator_of
 
 _CHECKPOINT_EVERY = 50
 
@@ -77,7 +78,7 @@ def run_fit(
             ) from None
         raise
     checkpoint.unlink(missing_ok=True)
-    generator = torch.Generator().manual_seed(seed + 1)
+    generator = generator_of((seed + 1) % 2**63)
     found = sampler.diagnostics
     worst = _largest_residuals(sampler, generator)
     if is_json or is_csv:

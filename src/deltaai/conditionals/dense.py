@@ -45,7 +45,7 @@ class _Layer(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(uniform_weights((after, before), before, generator))
         self.bias = nn.Parameter(uniform_weights((after,), before, generator))
-        self.norm = nn.LayerNorm(after)
+        self.norm = nn.LayerNorm(after, dtype=torch.float32, device="cpu")
 
     def forward(self, rows: Float[Tensor, "item before"]) -> Float[Tensor, "item after"]:
         normal: Tensor = self.norm(functional.linear(rows, self.weight, self.bias))
@@ -57,4 +57,5 @@ def uniform_weights(
 ) -> Tensor:
     """Initial weights as ``torch.nn.Linear`` draws them, from a generator that is passed."""
     bound = 1 / math.sqrt(max(inputs, 1))
-    return (torch.rand(shape, generator=generator) * 2 - 1) * bound
+    drawn = torch.rand(shape, generator=generator, dtype=torch.float32, device="cpu")
+    return (drawn * 2 - 1) * bound

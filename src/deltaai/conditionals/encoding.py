@@ -39,14 +39,14 @@ class Encoding:
     @cached_property
     def first_rows(self) -> Int[Tensor, "var"]:
         """First feature row of each variable, as a tensor."""
-        return torch.tensor(self.first_row, dtype=torch.long)
+        return torch.tensor(self.first_row, dtype=torch.long, device="cpu")
 
     @cached_property
     def _owners(self) -> tuple[Int[Tensor, "row"], Int[Tensor, "row"], Bool[Tensor, "row"]]:
         """Variable and state of each feature row, and whether it is a spin."""
-        counts = torch.tensor(self.num_features)
-        owner = torch.arange(len(counts)).repeat_interleave(counts)
-        state = torch.arange(len(owner)) - self.first_rows[owner]
+        counts = torch.tensor(self.num_features, dtype=torch.long, device="cpu")
+        owner = torch.arange(len(counts), device="cpu").repeat_interleave(counts)
+        state = torch.arange(len(owner), device="cpu") - self.first_rows[owner]
         return owner, state, (counts == 1)[owner]
 
     @property

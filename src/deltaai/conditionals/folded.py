@@ -82,9 +82,9 @@ def fold(
 def _empty(bucket: Bucket, dtype: torch.dtype) -> FoldedBucket:
     shape = (bucket.size, bucket.num_logits)
     return FoldedBucket(
-        torch.zeros(*shape, bucket.num_inputs * bucket.num_features, dtype=dtype),
-        torch.zeros(*shape, bucket.num_inputs, dtype=dtype),
-        torch.zeros(*shape, 1, dtype=dtype),
+        torch.zeros(*shape, bucket.num_inputs * bucket.num_features, dtype=dtype, device="cpu"),
+        torch.zeros(*shape, bucket.num_inputs, dtype=dtype, device="cpu"),
+        torch.zeros(*shape, 1, dtype=dtype, device="cpu"),
     )
 
 
@@ -102,7 +102,7 @@ def _add(
         return
     places = term.slots[here, 0] - bucket.first_slot - members * bucket.num_inputs
     num_states = relative.shape[2]
-    logit = torch.arange(bucket.num_logits)
+    logit = torch.arange(bucket.num_logits, device="cpu")
     at = (members[:, None], logit[None])
     if num_states == 2:
         low, high = relative.unbind(2)
@@ -111,6 +111,6 @@ def _add(
     else:
         features = -relative if num_states == 1 else relative  # the only state is encoded as -1
     first = places * bucket.num_features
-    columns = first[:, None, None] + torch.arange(features.shape[2])
+    columns = first[:, None, None] + torch.arange(features.shape[2], device="cpu")
     index = (members[:, None, None], logit[None, :, None], columns)
     folded.weights.index_put_(index, features, accumulate=True)

@@ -155,19 +155,19 @@ class Layout:
     @cached_property
     def bucket_of(self) -> Int[Tensor, "var 2"]:
         """Bucket of each variable and its place there."""
-        where = torch.zeros(self.num_variables, 2, dtype=torch.long)
+        where = torch.zeros(self.num_variables, 2, dtype=torch.long, device="cpu")
         for number, bucket in enumerate(self.buckets):
             where[bucket.variables, 0] = number
-            where[bucket.variables, 1] = torch.arange(bucket.size)
+            where[bucket.variables, 1] = torch.arange(bucket.size, device="cpu")
         return where
 
     @cached_property
     def first_row_of(self) -> Int[Tensor, "var"]:
         """First row of each variable."""
-        first = torch.zeros(self.num_variables, dtype=torch.long)
+        first = torch.zeros(self.num_variables, dtype=torch.long, device="cpu")
         for bucket in self.buckets:
             first[bucket.variables] = (
-                bucket.first_row + torch.arange(bucket.size) * bucket.num_logits
+                bucket.first_row + torch.arange(bucket.size, device="cpu") * bucket.num_logits
             )
         return first
 
@@ -175,21 +175,21 @@ class Layout:
     def slot_variable(self) -> Int[Tensor, "slot"]:
         """Variable of each slot."""
         parts = [b.variables.repeat_interleave(b.num_inputs) for b in self.buckets]
-        return torch.cat([torch.zeros(0, dtype=torch.long), *parts])
+        return torch.cat([torch.zeros(0, dtype=torch.long, device="cpu"), *parts])
 
     @cached_property
     def slot_input(self) -> Int[Tensor, "slot"]:
         """Input of each slot; padding is the number of variables."""
         parts = [bucket.inputs.reshape(-1) for bucket in self.buckets]
-        return torch.cat([torch.zeros(0, dtype=torch.long), *parts])
+        return torch.cat([torch.zeros(0, dtype=torch.long, device="cpu"), *parts])
 
     @cached_property
     def first_flip_of(self) -> Int[Tensor, "slot"]:
         """First flip row of each slot; -1 for context."""
-        parts = [torch.zeros(0, dtype=torch.long)]
+        parts = [torch.zeros(0, dtype=torch.long, device="cpu")]
         for bucket in self.buckets:
-            first = torch.full((bucket.size, bucket.num_inputs), -1)
-            flips = torch.arange(bucket.size * bucket.num_flipped) * bucket.num_logits
+            first = torch.full((bucket.size, bucket.num_inputs), -1, dtype=torch.long, device="cpu")
+            flips = torch.arange(bucket.size * bucket.num_flipped, device="cpu") * bucket.num_logits
             first[:, : bucket.num_flipped] = (bucket.first_flip + flips).view(bucket.size, -1)
             parts.append(first.reshape(-1))
         return torch.cat(parts)
@@ -239,7 +239,7 @@ def _bucket(
     feature = np.arange(num_features)
     rows = np.where(feature < count[..., None], first[..., None] + feature, encoding.zero_row)
     return Bucket(
-        torch.tensor(variables, dtype=torch.long),
+        torch.tensor(variables, dtype=torch.long, device="cpu"),
         torch.from_numpy(seen),
         num_flipped,
         num_states,

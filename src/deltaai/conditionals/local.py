@@ -144,19 +144,29 @@ class _Networks(nn.Module):
         scale = 1 / math.sqrt(max(inputs, 1))
 
         def normal(*shape: int, scale: float) -> nn.Parameter:
-            return nn.Parameter(torch.randn(*shape, generator=generator) * scale)
+            return nn.Parameter(
+                torch.randn(*shape, generator=generator, dtype=torch.float32, device="cpu") * scale
+            )
 
         self.first = normal(size, hidden, features, scale=scale)
         self.first_bias = normal(size, hidden, 1, scale=0.5)
         # The last layer starts at zero, so that training starts from the log-factors alone.
-        self.last = nn.Parameter(torch.zeros(size, logits, hidden))
-        self.last_bias = nn.Parameter(torch.zeros(size, logits, 1))
-        self.bypass = nn.Parameter(torch.zeros(size, logits, features))
+        self.last = nn.Parameter(
+            torch.zeros(size, logits, hidden, dtype=torch.float32, device="cpu")
+        )
+        self.last_bias = nn.Parameter(
+            torch.zeros(size, logits, 1, dtype=torch.float32, device="cpu")
+        )
+        self.bypass = nn.Parameter(
+            torch.zeros(size, logits, features, dtype=torch.float32, device="cpu")
+        )
         self.first_mask: nn.Parameter | None = None
         self.bypass_mask: nn.Parameter | None = None
         if takes_masks:
             self.first_mask = normal(size, hidden, inputs, scale=scale)
-            self.bypass_mask = nn.Parameter(torch.zeros(size, logits, inputs))
+            self.bypass_mask = nn.Parameter(
+                torch.zeros(size, logits, inputs, dtype=torch.float32, device="cpu")
+            )
 
     def forward(
         self, inputs: Tensor, mask: Tensor | None, members: Tensor | None = None

@@ -58,7 +58,9 @@ class MaskedAutoencoder(Conditionals):
         width = self.body.num_outputs
         self.heads = nn.Parameter(uniform_weights((layout.num_rows, width), width, generator))
         self.head_biases = nn.Parameter(uniform_weights((layout.num_rows,), width, generator))
-        self.marginals = nn.Parameter(torch.zeros(layout.num_rows))
+        self.marginals = nn.Parameter(
+            torch.zeros(layout.num_rows, dtype=torch.float32, device="cpu")
+        )
 
     def parameter_groups(
         self, learning_rate: float | int, marginals_factor: float | int = 100
@@ -129,8 +131,8 @@ class MaskedAutoencoder(Conditionals):
     def _base(self, bucket: Bucket, features: Tensor, known: Known) -> Float[Tensor, "row batch"]:
         """Rows of one bucket at full states."""
         batch = features.shape[1]
-        member = torch.arange(bucket.size).repeat_interleave(batch)
-        column = torch.arange(batch).repeat(bucket.size)
+        member = torch.arange(bucket.size, device="cpu").repeat_interleave(batch)
+        column = torch.arange(batch, device="cpu").repeat(bucket.size)
         mask = self._mask(bucket, batch, known).transpose(1, 2).flatten(0, 1)
         parts = [
             self._rows(bucket, some, features[bucket.feature_rows[some], at[:, None, None]], seen)
@@ -151,7 +153,7 @@ class MaskedAutoencoder(Conditionals):
         for some, slot, at in _chunks(member, place, column):
             rows = bucket.feature_rows[some]
             values = features[rows, at[:, None, None]]
-            here = torch.arange(len(some))
+            here = torch.arange(len(some), device="cpu")
             values[here, slot] = flipped[rows[here, slot], at[:, None]]
             parts.append(self._rows(bucket, some, values, mask[some, :, at]))
         shape = (bucket.size, bucket.num_logits, bucket.num_inputs, batch)
@@ -168,7 +170,7 @@ class MaskedAutoencoder(Conditionals):
         mask: Bool[Tensor, "item input"],
     ) -> Float[Tensor, "item logit"]:
         """Logits of one member of a bucket in each row, given its encoded inputs and a mask."""
-        own = bucket.first_row + torch.arange(bucket.size * bucket.num_logits)
+        own = bucket.first_row + torch.arange(bucket.size * bucket.num_logits, device="cpu")
         logits = self.marginals[own].view(bucket.size, bucket.num_logits)[member]
         seeing = mask.any(1).nonzero().squeeze(1)
         parts = []
@@ -181,7 +183,7 @@ class MaskedAutoencoder(Conditionals):
             # The heads of the whole bucket as one product: cheaper than a gather of heads a row.
             every = functional.linear(state, self.heads[own], self.head_biases[own])
             by_member = every.view(len(chosen), bucket.size, bucket.num_logits)
-            parts.append(by_member[torch.arange(len(chosen)), some])
+            parts.append(by_member[torch.arange(len(chosen), device="cpu"), some])
         return logits.index_copy(0, seeing, torch.cat(parts)) if parts else logits
 
     def _mask(

@@ -56,7 +56,9 @@ class Proposal:
     ) -> Float[Tensor, "row batch"]:
         """Log-factors inside each variable and its known inputs, as logits."""
         if not self.is_informed:
-            return torch.zeros(self.layout.num_rows, columns.shape[1], dtype=self.model.dtype)
+            return torch.zeros(
+                self.layout.num_rows, columns.shape[1], dtype=self.model.dtype, device="cpu"
+            )
         with torch.no_grad():
             return beta * self.terms.logits(self.model.groups, columns, known)
 

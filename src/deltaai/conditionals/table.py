@@ -58,7 +58,7 @@ class TableConditionals(Conditionals):
         self._index = [_Index(bucket, layout.num_states) for bucket in layout.buckets]
         self.indices = nn.ModuleList(self._index)
         self.tables = nn.ParameterList(
-            torch.zeros(index.num_entries, bucket.num_logits)
+            torch.zeros(index.num_entries, bucket.num_logits, dtype=torch.float32, device="cpu")
             for bucket, index in zip(layout.buckets, self._index, strict=True)
         )
 
@@ -167,13 +167,15 @@ class _Index(nn.Module):
 
     def __init__(self, bucket: Bucket, num_states: Sequence[int]) -> None:
         super().__init__()
-        sizes = torch.tensor([*num_states, 1])[bucket.inputs]  # padding has one state
+        sizes = torch.tensor([*num_states, 1], dtype=torch.long, device="cpu")[
+            bucket.inputs
+        ]  # padding has one state
         after = torch.cat((sizes, torch.ones_like(sizes[:, :1])), 1)[:, 1:]
         strides = after.flip(1).cumprod(1).flip(1)
         counts = sizes.prod(1)
         self.num_entries = int(counts.sum())
         # A positive feature f says "state f" if one-hot and "state 1" if it is the only one.
-        digit = torch.arange(bucket.num_features).expand(*sizes.shape, -1)
+        digit = torch.arange(bucket.num_features, device="cpu").expand(*sizes.shape, -1)
         digit = torch.where((sizes == 2)[..., None], torch.ones_like(digit), digit)
         self.register_buffer("first", counts.cumsum(0) - counts, persistent=False)
         self.register_buffer("counts", counts, persistent=False)

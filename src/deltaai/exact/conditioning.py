@@ -28,7 +28,7 @@ from deltaai.exact.inference import ExactInference, MostLikely, Progress
 from deltaai.exact.memory import default_memory_limit, exact_cost
 from deltaai.exact.partial_answers import PartialAnswer, PartialBest, Span
 from deltaai.graphs import Elimination, best_elimination, eliminate
-from deltaai.models import FactorGraph
+from deltaai.models import FactorGraph, StateIndex
 from deltaai.models.determinism import propagate_zeros
 from deltaai.threads import Turn
 
@@ -109,7 +109,9 @@ class ConditionedInference:
             raise _contradiction()
         numbers = [v.states.index(best.labels[v.name]) for v in self.model.variables]
         labels = {v.name: best.labels[v.name] for v in self.model.variables}
-        return MostLikely(labels, torch.tensor(numbers), best.log_score)
+        return MostLikely(
+            labels, torch.tensor(numbers, dtype=torch.long, device="cpu"), best.log_score
+        )
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -127,7 +129,7 @@ class ConditionedInference:
     def _branch(
         self,
         model: FactorGraph,
-        fixed: dict[str, int],
+        fixed: dict[str, StateIndex],
         waiting: tuple[str, ...],
         span: Span,
         ask: Ask[FoundT],
@@ -159,7 +161,7 @@ class ConditionedInference:
         for state in range(num_states):
             here = span.part(state, num_states)
             self._progress(here.start)
-            found = self._branch(model, {name: state}, tuple(later), here, ask)
+            found = self._branch(model, {name: StateIndex(state)}, tuple(later), here, ask)
             if found is not None:
                 total = found if total is None else total.plus(found)
         return total

@@ -32,7 +32,9 @@ class Enumeration:
         if count > MOST_STATES:
             raise MemoryLimitError(len(free), 8 * count * len(sizes), 8 * MOST_STATES * len(sizes))
         self.model = model
-        self.states: Int[Tensor, "joint var"] = torch.zeros(count, len(sizes), dtype=torch.long)
+        self.states: Int[Tensor, "joint var"] = torch.zeros(
+            count, len(sizes), dtype=torch.long, device="cpu"
+        )
         self.states[:, free] = joint_states([sizes[v] for v in free])
         for variable, value in observed.items():
             self.states[:, variable] = value
@@ -60,10 +62,10 @@ class Enumeration:
     def joint(self, variables: Sequence[int]) -> Float[Tensor, "*states"]:
         """Joint marginal of some variables, one axis each."""
         sizes = [self.model.variables[v].num_states for v in variables]
-        index = torch.zeros(len(self.states), dtype=torch.long)
+        index = torch.zeros(len(self.states), dtype=torch.long, device="cpu")
         for variable, size in zip(variables, sizes, strict=True):
             index = index * size + self.states[:, variable]
-        table = torch.zeros(math.prod(sizes), dtype=torch.float64)
+        table = torch.zeros(math.prod(sizes), dtype=torch.float64, device="cpu")
         return table.index_add(0, index, self.probabilities()).reshape(sizes)
 
     def map(self) -> tuple[Int[Tensor, "var"], float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
@@ -16,20 +17,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from deltaai.arguments import checked_bytes, checked_samples
 from deltaai.display import Card, Shown, plural
-from deltaai.errors import (
-    GraphError,
-    ImpossibleEvidenceError,
-    MemoryLimitError,
-    StateError,
-    format_bytes,
-)
+from deltaai.errors import GraphError, ImpossibleEvidenceError, MemoryLimitError, format_bytes
 from deltaai.exact.buckets import BucketTree, Reduce
 from deltaai.exact.log_tables import log_max_first, log_sum_first
 from deltaai.exact.memory import ExactCost, default_memory_limit, exact_cost
 from deltaai.graphs import Dag, Elimination, best_elimination, eliminate
+from deltaai.io import as_model
 from deltaai.models import Evidence, FactorGraph, States
 from deltaai.models.frames import states_frame
+from deltaai.randomness import Randomness, as_generator
 from deltaai.threads import Turn
 
 Progress = Callable[[float], None]  # called with the fraction of the work that is done
@@ -53,7 +51,7 @@ class ExactInference(Shown):
     ----------
     model : the target.
     evidence : names to labels or state indices of the observed variables.
-    memory_limit : bytes the tables may take (default: half of what is free).
+    memory_limit : bytes the tables may take, also as ``"4GB"`` (default: half of what is free).
     elimination : order to use, over the unobserved variables with more than one state; found
         here by default.
     progress : called with the fraction done during long work.
@@ -69,10 +67,11 @@ class ExactInference(Shown):
         model: FactorGraph,
         evidence: Evidence | None = None,
         *,
-        memory_limit: int | None = None,
+        memory_limit: int | str | None = None,
         elimination: Elimination | None = None,
         progress: Progress | None = None,
     ) -> None:
+        memory_limit = checked_bytes(memory_limit)
         self.model = model
         self.observed = model.resolve_evidence(evidence)
         reduced, self.free = without_fixed(model, evidence)
@@ -161,7 +160,7 @@ class ExactInference(Shown):
     def sample(
         self,
         num_samples: int,
-        generator: torch.Generator | None = None,
+        generator: Randomness = None,
         *,
         as_frame: Literal[False] = False,
     ) -> States: ...
@@ -169,14 +168,14 @@ class ExactInference(Shown):
     def sample(
         self,
         num_samples: int,
-        generator: torch.Generator | None = None,
+        generator: Randomness = None,
         *,
         as_frame: Literal[True],
     ) -> Any: ...  # noqa: ANN401
     def sample(
         self,
         num_samples: int,
-        generator: torch.Generator | None = None,
+        generator: Randomness = None,
         *,
         as_frame: bool = False,
     ) -> Any:
@@ -185,16 +184,16 @@ class ExactInference(Shown):
         Parameters
         ----------
         num_samples : how many.
+        generator : the randomness, or a seed for it.
         as_frame : return a pandas ``DataFrame`` with a column a variable and labels in the cells.
         """
-        if num_samples < 0:
-            raise StateError(f"the number of samples cannot be {num_samples}")
+        num_samples, source = checked_samples(num_samples, 0), as_generator(generator)
         self.log_partition()
 
         def draw(logits: Float[Tensor, "batch state"]) -> Int[Tensor, "batch"]:
             cumulative = torch.softmax(logits, 1).cumsum(1)
             threshold = torch.rand(
-                len(logits), 1, dtype=torch.float64, device=logits.device, generator=generator
+                len(logits), 1, dtype=torch.float64, device=logits.device, generator=source
             )
             # Scaled by the total, so that rounding in the sum can never select an impossible state.
             return (cumulative <= threshold * cumulative[:, -1:]).sum(1)
@@ -273,11 +272,11 @@ def without_fixed(
         if len(variable.states) == 1:
             fixed[position] = 0
     free = tuple(v for v in range(model.num_variables) if v not in fixed)
-    return model.condition({model.variables[v].name: k for v, k in fixed.items()}), free
+    return model.condition(model.named_evidence(fixed)), free
 
 
 def exact_conditionals(
-    model: FactorGraph, dag: Dag, *, memory_limit: int | None = None
+    model: FactorGraph, dag: Dag, *, memory_limit: int | str | None = None
 ) -> list[Float[Tensor, "..."]]:
     """Compute p(x_v | x_parents) under the model for every variable of a DAG.
 
@@ -303,6 +302,7 @@ def exact_conditionals(
     elimination = eliminate(dag.skeleton, dag.order[::-1])
     states = model.num_states.tolist()
     cost = exact_cost(elimination, states)
+    memory_limit = checked_bytes(memory_limit)
     limit = default_memory_limit() if memory_limit is None else memory_limit
     all_tables = cost.peak_bytes + 8 * cost.total_entries
     if all_tables > limit:
@@ -329,13 +329,24 @@ def _one_hot(state: int, num_states: int) -> np.ndarray:
 
 
 def exact(
-    model: FactorGraph, evidence: Evidence | None = None, *, memory_limit: int | None = None
+    model: FactorGraph | str | Path,
+    evidence: Evidence | None = None,
+    *,
+    memory_limit: int | str | None = None,
 ) -> ExactInference:
     """Prepare exact inference; see :class:`ExactInference` for the questions it answers.
 
+    Parameters
+    ----------
+    model : the target, or the path of a file with one.
+    evidence : what was observed: names to labels or state indices.
+    memory_limit : bytes the tables may take, also as ``"4GB"`` (default: half of what is free).
+
+    Examples
+    --------
     >>> from deltaai.models import zoo
     >>> answer = exact(zoo.sprinkler(), {"wet_grass": "yes"})
     >>> round(float(answer.marginals()["rain"][1]), 4)
     0.7079
     """
-    return ExactInference(model, evidence, memory_limit=memory_limit)
+    return ExactInference(as_model(model), evidence, memory_limit=memory_limit)

@@ -36,8 +36,8 @@ class LogTable:
 
 def sorted_tables(model: FactorGraph, order: Sequence[int]) -> tuple[list[LogTable], float]:
     """Write all factors as tables over places in an order, and the log of those over nothing."""
-    rank = torch.empty(len(order), dtype=torch.long)
-    rank[list(order)] = torch.arange(len(order))
+    rank = torch.empty(len(order), dtype=torch.long, device="cpu")
+    rank[list(order)] = torch.arange(len(order), device="cpu")
     rank = rank.to(model.device)
     found, constant = [], 0.0
     with torch.no_grad():

@@ -74,7 +74,7 @@ class _Step:
             return (*(sizes[v] for v in scope), rows)
 
         def table(scope: Scope) -> Tensor:
-            return torch.empty(shape(scope), dtype=torch.float64)
+            return torch.empty(shape(scope), dtype=torch.float64, device="cpu")
 
         clique = shared.clique
         self.clique = clique
@@ -166,7 +166,7 @@ class RowPasses:
         is_outside_scaled: Sequence[bool],
     ) -> None:
         def ones(*shape: int) -> Tensor:
-            return torch.ones(*shape, dtype=torch.float64)
+            return torch.ones(*shape, dtype=torch.float64, device="cpu")
 
         largest = max((math.prod(sizes[v] for v in one.clique.known) for one in shared), default=1)
         scratch = [ones(largest * rows) for _ in range(3)]
@@ -261,10 +261,12 @@ class RowPasses:
 def _single_states(clique: Clique, sizes: Sequence[int]) -> Float64[Tensor, "pair joint"]:
     """Matrix that sums a table over the weighed scope to the eliminated variables' states."""
     shape = [sizes[v] for v in clique.weighed]
-    found = [torch.zeros(0, math.prod(shape), dtype=torch.float64)]
+    found = [torch.zeros(0, math.prod(shape), dtype=torch.float64, device="cpu")]
     for variable in clique.eliminated:
         size = sizes[variable]
         alone = [size, *(size if v == variable else 1 for v in clique.weighed)]
-        is_state = torch.eye(size, dtype=torch.float64).view(alone).expand(size, *shape)
+        is_state = (
+            torch.eye(size, dtype=torch.float64, device="cpu").view(alone).expand(size, *shape)
+        )
         found.append(is_state.reshape(size, -1))
     return torch.cat(found)

@@ -91,7 +91,7 @@ def log_loss(passes: RowPasses, is_lossy: Sequence[bool]) -> Float64[Tensor, "ro
     is_lossy : cliques where something may be lost.
     """
     scales, outside_scales = passes.scales.log(), passes.outside_scales.log()
-    nothing = torch.full((passes.rows,), -math.inf, dtype=torch.float64)
+    nothing = torch.full((passes.rows,), -math.inf, dtype=torch.float64, device="cpu")
     own = [torch.full_like(nothing, _LOG_TINY if lossy else -math.inf) for lossy in is_lossy]
     below: list[Tensor] = []
     worst = nothing

@@ -107,7 +107,7 @@ def _product(
     factors: Sequence[SplitFactor], scope: Scope, sizes: Sequence[int]
 ) -> tuple[Float64[Tensor, "..."], float]:
     """Product of factors over a scope, the largest entry one, and its logarithm."""
-    total = torch.zeros([sizes[v] for v in scope], dtype=torch.float64)
+    total = torch.zeros([sizes[v] for v in scope], dtype=torch.float64, device="cpu")
     for factor in factors:
         total += placed(factor.log_table[..., 0], factor.scope, scope)
     largest = float(total.max())
@@ -118,9 +118,15 @@ def _product(
 
 def _indicators(scope: Scope, sizes: Sequence[int]) -> Float64[Tensor, "joint code"]:
     """For each code of evidence on a scope, unknown first, which joint states it allows."""
-    found = torch.ones(1, 1, dtype=torch.float64)
+    found = torch.ones(1, 1, dtype=torch.float64, device="cpu")
     for variable in scope:
         size = sizes[variable]
-        one = torch.cat((torch.ones(size, 1), torch.eye(size)), 1).double()
+        one = torch.cat(
+            (
+                torch.ones(size, 1, dtype=torch.float32, device="cpu"),
+                torch.eye(size, dtype=torch.float32, device="cpu"),
+            ),
+            1,
+        ).double()
         found = torch.kron(found, one)
     return found

@@ -133,9 +133,9 @@ class RowInference:
         rows = rows.to("cpu", torch.long)
         offsets = self.model.state_offsets.cpu()
         answers = RowAnswers(
-            torch.zeros(len(rows), dtype=torch.float64),
-            torch.zeros(len(rows), int(offsets[-1]), dtype=torch.float64),
-            torch.zeros(len(rows), dtype=torch.bool),
+            torch.zeros(len(rows), dtype=torch.float64, device="cpu"),
+            torch.zeros(len(rows), int(offsets[-1]), dtype=torch.float64, device="cpu"),
+            torch.zeros(len(rows), dtype=torch.bool, device="cpu"),
         )
         if not len(rows):
             return answers
@@ -244,12 +244,16 @@ class RowInference:
         known = rows[:, self._order].T + 1
         one_more = [size + 1 for size in self._sizes]
         codes = [flat_index(known, c.eliminated, one_more) for c in self._tree.cliques]
-        log_constants = torch.full((len(rows),), self._log_constant, dtype=torch.float64)
+        log_constants = torch.full(
+            (len(rows),), self._log_constant, dtype=torch.float64, device="cpu"
+        )
         states, columns = self.model.num_states.tolist(), rows.T
         for factor in self._of_rows:
             codes.append(flat_index(columns, factor.observed, states))
             log_constants += largest_of_codes(factor)[codes[-1]]
-        return torch.stack(codes) if codes else torch.zeros(0, len(rows)).long(), log_constants
+        return torch.stack(codes) if codes else torch.zeros(
+            0, len(rows), dtype=torch.float32, device="cpu"
+        ).long(), log_constants
 
     def _answer_chunk(
         self,
@@ -266,7 +270,7 @@ class RowInference:
         passes.run(codes)
         log_partition = passes.scales.log().sum(0)[:num_rows] + log_constants[:num_rows]
         answers.log_partition[place] = log_partition
-        total = torch.zeros(len(self._sizes), passes.rows, dtype=torch.float64)
+        total = torch.zeros(len(self._sizes), passes.rows, dtype=torch.float64, device="cpu")
         total.index_add_(0, self._variable_of_pair, passes.marginals)
         marginals = passes.marginals / total[self._variable_of_pair]
         answers.marginals[place, self._pairs] = marginals[:, :num_rows].T
@@ -284,13 +288,16 @@ class RowInference:
         return torch.tensor(
             [pair for v in variables for pair in range(offsets[v], offsets[v + 1])],
             dtype=torch.long,
+            device="cpu",
         )
 
     @cached_property
     def _variable_of_pair(self) -> Int[Tensor, "pair"]:
         """Variable, counted as the passes do, of each pair that they compute."""
         sizes = [self._sizes[v] for c in self._tree.cliques for v in c.eliminated]
-        return torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes, dtype=torch.long))
+        return torch.arange(len(sizes), device="cpu").repeat_interleave(
+            torch.tensor(sizes, dtype=torch.long, device="cpu")
+        )
 
     def _fill_in_certain(self, rows: Rows, answers: RowAnswers) -> None:
         """Variables that are not inferred are certain."""
@@ -303,7 +310,7 @@ class RowInference:
         """Answer the rows that cannot be trusted in log space, one by one."""
         for row in answers.is_in_log_space.nonzero().squeeze(1).tolist():
             known = enumerate(rows[row].tolist())
-            evidence = {self.model.variables[v].name: k for v, k in known if k >= 0}
+            evidence = self.model.named_evidence({v: k for v, k in known if k >= 0})
             try:
                 reduced, free = without_fixed(self.model, evidence)
                 place = {v: number for number, v in enumerate(free)}

@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast, get_args
 
-import torch
-
 from deltaai.errors import ConfigError
 from deltaai.inference.defaults import (
     flat_log_partition,
@@ -28,6 +26,7 @@ from deltaai.inference.sampler import Sampler
 from deltaai.models import FactorGraph
 from deltaai.objectives.any_order import AnyOrderObjective
 from deltaai.objectives.learned_flow import BalanceName
+from deltaai.randomness import generator_of
 from deltaai.sampling.any_order import AnyOrderPolicy
 from deltaai.sampling.orders import Orders, OrdersKind
 from deltaai.training.any_order import AnyOrderTask
@@ -88,7 +87,7 @@ def any_order(
     policy = AnyOrderPolicy(
         model.num_states.tolist(),
         hidden=int(settings["hidden"]),
-        generator=torch.Generator().manual_seed(seed),
+        generator=generator_of(seed),
     )
     learned = AnyOrderObjective(objective, log_partition=flat_log_partition(model, objective))
     config = _paper_config(model, method, "many", seed, settings)

@@ -22,6 +22,7 @@ from deltaai.experiments.targets import EXACT_BYTES, target, truth_of
 from deltaai.metrics.ground_truth import GroundTruth
 from deltaai.metrics.mmd import linear_mmd, linear_mmd_distance
 from deltaai.models import FactorGraph
+from deltaai.randomness import generator_of
 from deltaai.sampling.chains import Kernel
 from deltaai.sampling.gibbs import GibbsKernel
 from deltaai.sampling.gradient_moves import GibbsWithGradientsKernel
@@ -96,10 +97,10 @@ def run_part(part: Part) -> Iterator[Row]:
     num_states = int(options["num_states"])
     model = target(part.model, sigma, part.seed)
     truth = truth_of(part.model, sigma, part.seed, num_states)
-    generator = torch.Generator().manual_seed(part.seed)
+    generator = generator_of(part.seed)
     if part.method.startswith("delta"):
         trainer, sampler = structured(model, part.method, "one", part.seed, options)
-        draw = torch.Generator().manual_seed(part.seed + 1)
+        draw = generator_of(part.seed + 1)
         judge = _judge(truth, model)
         yield from training_curve(
             trainer, lambda: judge(sampler.sample(num_states, draw)), time_limit

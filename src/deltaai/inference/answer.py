@@ -27,12 +27,14 @@ class Answer(Shown):
     partition : log Z of the model given the evidence.
     plan : what was predicted before, if there was something to plan.
     seconds : time the whole took, planning and training included.
+    notes : what to know about the model, one sentence each; they lower no status.
     """
 
     marginals: Marginals
     partition: Estimate
     plan: Plan | None = None
     seconds: float = 0.0
+    notes: tuple[str, ...] = ()
 
     @property
     def log_partition(self) -> float:
@@ -125,6 +127,10 @@ class Answer(Shown):
     ) -> Answer:
         """The answer with joint marginals, by tuples of names, and their errors."""
         return replace(self, marginals=self.marginals.joined(values, stderr or {}))
+
+    def noted(self, notes: tuple[str, ...]) -> Answer:
+        """The answer with what to know about the model."""
+        return replace(self, notes=notes)
 
 
 def exact_answer(

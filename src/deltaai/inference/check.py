@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
 from deltaai.inference.plan import Plan, plan
+from deltaai.io import as_model
 from deltaai.models import FactorGraph
 from deltaai.models.table_group import ConditionalTableGroup, TableGroup
 
@@ -33,8 +35,15 @@ class ModelReport:
     warnings: tuple[str, ...]
 
 
-def check(model: FactorGraph, *, memory_limit: int | None = None) -> ModelReport:
-    """Describe a model and say what is suspicious about it."""
+def check(model: FactorGraph | str | Path, *, memory_limit: int | str | None = None) -> ModelReport:
+    """Describe a model and say what is suspicious about it.
+
+    Parameters
+    ----------
+    model : the target, or the path of a file with one.
+    memory_limit : bytes an answer may use, also as ``"4GB"`` (default: half of what is free).
+    """
+    model = as_model(model)
     graph = model.markov_graph()
     entries = zeros = conditionals = 0
     for group in model.groups:
@@ -54,7 +63,7 @@ def check(model: FactorGraph, *, memory_limit: int | None = None) -> ModelReport
         num_components=len(graph.components()),
         plan=plan(model, memory_limit=memory_limit),
         warnings=(
-            *_unnormalised(model),
+            *unnormalised_tables(model),
             *_not_a_network(model, conditionals),
             *_unused_variables(model),
             *_single_states(model),
@@ -63,7 +72,8 @@ def check(model: FactorGraph, *, memory_limit: int | None = None) -> ModelReport
     )
 
 
-def _unnormalised(model: FactorGraph) -> list[str]:
+def unnormalised_tables(model: FactorGraph) -> list[str]:
+    """Say which conditional tables have rows that do not sum to one, in one sentence if any."""
     found = []
     worst, where = 0.0, ""
     for group in model.groups:

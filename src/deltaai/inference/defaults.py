@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 import torch
 
+from deltaai.arguments import checked_count
 from deltaai.conditionals.evidence import MOST_CONTEXT, without_vertices
 from deltaai.graphs import ChordalGraph, eliminate, min_fill_order
 from deltaai.models import FactorGraph
@@ -34,7 +35,9 @@ _SECONDS_PER_UPDATE, _SECONDS_PER_UNIT = 2e-3, 6e-9
 def peakedness(model: FactorGraph) -> float:
     """Mean size of the change of the log score by one flip, at uniform states."""
     generator = torch.Generator().manual_seed(0)
-    chance = torch.rand(64, model.num_variables, generator=generator, dtype=torch.float64)
+    chance = torch.rand(
+        64, model.num_variables, generator=generator, dtype=torch.float64, device="cpu"
+    )
     x = (chance * model.num_states).long()
     ratios = model.log_ratios(x).abs()
     num_changes = int(model.state_offsets[-1]) - model.num_variables
@@ -70,7 +73,7 @@ def suitable_config(
     size = peakedness(model)
     is_peaked = size > _PEAKED
     updates = 1000 if is_many else 700 if is_peaked else 600 if size > _MEDIUM else 300
-    steps = given.get("steps", updates)
+    steps = checked_count("steps", given.get("steps", updates))
     batch = int(_WORK / max(hidden * num_slots, 1))
     chosen: dict[str, Any] = {
         "steps": steps,
@@ -88,7 +91,7 @@ def suitable_config(
         chosen["log_partition"] = flat_log_partition(model, given["objective"])
     if "target_ess" not in given and "target_kl" not in given:
         chosen["target_ess"] = 0.98 if is_many else 0.998
-    return TrainingConfig(**{**chosen, **given})
+    return TrainingConfig.from_dict({**chosen, **given})
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,9 @@ def flat_log_partition(model: FactorGraph, objective: BalanceName) -> float:
     if objective.startswith("fl-"):
         return entropy
     generator = torch.Generator().manual_seed(0)
-    chance = torch.rand(256, model.num_variables, generator=generator, dtype=torch.float64)
+    chance = torch.rand(
+        256, model.num_variables, generator=generator, dtype=torch.float64, device="cpu"
+    )
     with torch.no_grad():
         return entropy + float(model.log_score((chance * model.num_states).long()).double().mean())
 

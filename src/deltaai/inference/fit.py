@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+import torch
+
+from deltaai.arguments import checked_count, checked_seed
 from deltaai.conditionals.proposal import refuse_zeros
 from deltaai.errors import ConfigError, ModelError, Setting, StateError
 from deltaai.inference.defaults import suitable_config, suitable_graph, suitable_hidden
 from deltaai.inference.initial import check_initial, start_from_messages
 from deltaai.inference.proposals import EvidenceKind, build_proposal
 from deltaai.inference.sampler import Sampler
+from deltaai.io import as_model
 from deltaai.models import FactorGraph, States
 from deltaai.models.smoothing import smoothed
 from deltaai.progress import Fraction, fractions_of, reporting
@@ -29,8 +33,10 @@ from deltaai.training.tasks import task_of
 WITH_EVIDENCE = {"steps": 1200, "polish_steps": 0, "target_ess": None}
 
 
+@torch.inference_mode(False)
+@torch.enable_grad()  # also where the caller records none
 def fit(
-    model: FactorGraph,
+    model: FactorGraph | str | Path,
     *,
     orders: OrdersKind = "one",
     seed: int = 0,
@@ -54,7 +60,8 @@ def fit(
 
     Parameters
     ----------
-    model : the target; its factors must be positive everywhere, unless ``smoothing`` is given.
+    model : the target, or the path of a file with one; its factors must be positive everywhere,
+        unless ``smoothing`` is given.
     orders : ``"one"`` trains one order; ``"many"`` trains random orders, so that the sampler can be
         asked in any of them.
     seed : of all randomness.
@@ -90,11 +97,10 @@ def fit(
     >>> sampler.log_partition(1000).ess_fraction > 0.9
     True
     """
-    if model.num_variables == 0:
-        raise ModelError("the model has no variables, so there is nothing to train")
+    model, seed = _checked_model(model, orders), checked_seed(seed)
+    threads = checked_count("threads", threads, 1)
+    hidden = None if hidden is None else checked_count("hidden", hidden, 1)
     check_initial(initial)
-    if not 0 <= seed < 2**63:
-        raise ConfigError(Setting("seed"), f" is {seed}: it must be from 0 to 2^63 - 1")
     target = model if smoothing is None else smoothed(model, smoothing)
     refuse_zeros(target)
     given = _given(model, evidence, orders, states, settings)
@@ -144,7 +150,9 @@ def fit(
         content = states.contiguous().cpu().numpy().tobytes()
         identity["states"] = hashlib.sha256(content).hexdigest()
     if given == "any":
-        most = -(-model.num_variables // 3) if most_observed is None else most_observed
+        most = -(-model.num_variables // 3)
+        if most_observed is not None:
+            most = checked_count("most_observed", most_observed, 0, model.num_variables)
         identity |= {"evidence": "any", "most_observed": most}
         task: Task = AnyEvidence(proposal, sources, most)
     elif given is not None:
@@ -174,6 +182,16 @@ def fit(
     return Sampler(model, proposal, sources, config, *rest)
 
 
+def _checked_model(model: FactorGraph | str | Path, orders: OrdersKind) -> FactorGraph:
+    """The model to train for, in orders that there are."""
+    if orders not in get_args(OrdersKind):
+        raise ConfigError(Setting("orders"), f" is {orders!r}: choose 'one' or 'many'")
+    found = as_model(model)
+    if found.num_variables == 0:
+        raise ModelError("the model has no variables, so there is nothing to train")
+    return found
+
+
 def _given(
     model: FactorGraph,
     evidence: str | Sequence[str] | None,
@@ -193,7 +211,7 @@ def _given(
         )
     if evidence == "any":
         return "any"
-    if isinstance(evidence, str):
+    if isinstance(evidence, str) or not isinstance(evidence, Iterable):
         raise ConfigError(Setting("evidence"), f" is {evidence!r}: give 'any', or a list of names")
     variables = tuple(sorted({model.index(name) for name in evidence}))
     if not variables or len(variables) == model.num_variables:

@@ -74,14 +74,14 @@ def start_from_messages(
     layout = proposal.layout
     is_varying = _varying_slots(layout, orders)
     first_of_slot = _first_of_slot(layout)
-    rows = torch.zeros(layout.num_rows, dtype=torch.float64)
-    shares = torch.zeros(int(first_of_slot[-1]), dtype=torch.float64)
+    rows = torch.zeros(layout.num_rows, dtype=torch.float64, device="cpu")
+    shares = torch.zeros(int(first_of_slot[-1]), dtype=torch.float64, device="cpu")
     for variables, slots, messages in _messages(proposal, found, beta):
         is_inside = (slots >= 0).all(1) & proposal.is_informed
         varying = is_varying[slots] & is_inside[:, None]
         num_varying = varying.sum(1)
         is_added = ~is_inside | (num_varying > 0)
-        logits = torch.arange(messages.shape[1])
+        logits = torch.arange(messages.shape[1], device="cpu")
         at = layout.first_row_of[variables][:, None] + logits
         rows.index_add_(0, at[is_added].flatten(), messages[is_added].flatten())
         factor, other = varying.nonzero(as_tuple=True)
@@ -123,8 +123,8 @@ def _messages(
 
 def _own_messages(group: FactorGroup, place: int) -> Float[Tensor, "factor logit"]:
     """What factors say that tie no other variable with a choice: their own values."""
-    states = torch.zeros(group.arity, group.num_factors, 1, dtype=torch.long)
-    every = torch.arange(group.num_factors)
+    states = torch.zeros(group.arity, group.num_factors, 1, dtype=torch.long, device="cpu")
+    every = torch.arange(group.num_factors, device="cpu")
     return relative_slices(group, every, states, place).squeeze(2).double().cpu()
 
 
@@ -146,12 +146,15 @@ class _Sent:
     @classmethod
     def of(cls, found: BeliefPropagation) -> _Sent:
         num_variables, begin = found.model.num_variables, 0
-        keys, firsts = [np.zeros(0, dtype=np.int64)], [torch.zeros(0, dtype=torch.long)]
-        values = [torch.zeros(0, dtype=torch.float64)]
+        keys, firsts = (
+            [np.zeros(0, dtype=np.int64)],
+            [torch.zeros(0, dtype=torch.long, device="cpu")],
+        )
+        values = [torch.zeros(0, dtype=torch.float64, device="cpu")]
         for part in found.factor_messages():
             relative = (part.log_messages[:, 1:] - part.log_messages[:, :1]).cpu()
             keys.append((part.ids * num_variables + part.variables).cpu().numpy())
-            firsts.append(begin + torch.arange(len(relative)) * relative.shape[1])
+            firsts.append(begin + torch.arange(len(relative), device="cpu") * relative.shape[1])
             values.append(relative.flatten())
             begin += relative.numel()
         together = np.concatenate(keys)
@@ -163,7 +166,7 @@ class _Sent:
     ) -> Float[Tensor, "factor logit"]:
         """Messages of some factors to one variable each."""
         at = np.searchsorted(self.keys, (ids * self.num_variables + variables).numpy())
-        return self.values[self.first[at][:, None] + torch.arange(num_states - 1)]
+        return self.values[self.first[at][:, None] + torch.arange(num_states - 1, device="cpu")]
 
 
 def _varying_slots(layout: Layout, orders: OrdersKind) -> Bool[Tensor, "slot_plus_one"]:
@@ -173,13 +176,16 @@ def _varying_slots(layout: Layout, orders: OrdersKind) -> Bool[Tensor, "slot_plu
     """
     is_context = layout.first_flip_of < 0
     is_varying = torch.ones_like(is_context) if orders == "many" else is_context
-    return torch.cat((is_varying, torch.zeros(1, dtype=torch.bool)))
+    return torch.cat((is_varying, torch.zeros(1, dtype=torch.bool, device="cpu")))
 
 
 def _first_of_slot(layout: Layout) -> Int[Tensor, "slot_plus_one"]:
     """Where the logits of each slot's variable begin, if those of all slots stand in one row."""
-    logits = [torch.full((b.size * b.num_inputs,), b.num_logits) for b in layout.buckets]
-    return torch.cat([torch.zeros(1, dtype=torch.long), *logits]).cumsum(0)
+    logits = [
+        torch.full((b.size * b.num_inputs,), b.num_logits, dtype=torch.long, device="cpu")
+        for b in layout.buckets
+    ]
+    return torch.cat([torch.zeros(1, dtype=torch.long, device="cpu"), *logits]).cumsum(0)
 
 
 def _by_bucket(

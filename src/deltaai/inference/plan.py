@@ -12,7 +12,9 @@ answer follows it and searches for nothing again (:mod:`deltaai.inference.exact_
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from deltaai.arguments import checked_bytes, checked_number, checked_seconds
 from deltaai.display import Card, Shown, plural, quantity
 from deltaai.errors import format_bytes, format_seconds
 from deltaai.exact import Cutset, default_memory_limit, without_fixed
@@ -28,6 +30,7 @@ from deltaai.inference.ways import (
     whole,
     without_zeros,
 )
+from deltaai.io import as_model
 from deltaai.models import Evidence, FactorGraph
 from deltaai.models.determinism import propagate_zeros
 from deltaai.models.reduction import Reduction
@@ -106,10 +109,10 @@ class Plan(Shown):
 
 
 def plan(
-    model: FactorGraph,
+    model: FactorGraph | str | Path,
     evidence: Evidence | None = None,
     *,
-    memory_limit: int | None = None,
+    memory_limit: int | str | None = None,
     time_limit: float | int | None = None,
     search_seconds: float | int = SEARCH_SECONDS,
 ) -> Plan:
@@ -117,9 +120,9 @@ def plan(
 
     Parameters
     ----------
-    model : the target.
+    model : the target, or the path of a file with one.
     evidence : what was observed: names to labels or state indices.
-    memory_limit : bytes an answer may use (default: half of what is free).
+    memory_limit : bytes an answer may use, also as ``"4GB"`` (default: half of what is free).
     time_limit : seconds an answer may take.
     search_seconds : how long, roughly, to search for variables that make an exact answer fit if
         they are fixed, where nothing else makes it; 0 for no search. It is counted in work, so a
@@ -140,6 +143,9 @@ def plan(
     >>> plan(zoo.ising_lattice(side=40, sigma=0.2, seed=0), memory_limit=10**10).method
     'amortised'
     """
+    model, memory_limit = as_model(model), checked_bytes(memory_limit)
+    time_limit = checked_seconds(time_limit)
+    search_seconds = checked_number("search_seconds", search_seconds, is_zero_allowed=True)
     limits = Limits(default_memory_limit() if memory_limit is None else memory_limit, time_limit)
     observed = model.resolve_evidence(evidence)
     method: Method = "exact after evidence" if observed else "exact"

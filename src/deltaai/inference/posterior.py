@@ -264,10 +264,14 @@ class EvidenceDrawer:
         self, rows: Sequence[dict[int, int]], count: int
     ) -> tuple[Int[Tensor, "var batch"], Bool[Tensor, "var batch"]]:
         """Evidence of each row as columns, so many of each, side by side."""
-        columns = torch.full((self.model.num_variables, len(rows)), -1)
+        columns = torch.full(
+            (self.model.num_variables, len(rows)), -1, dtype=torch.long, device="cpu"
+        )
         for number, row in enumerate(rows):
             if row:
-                columns[list(row), number] = torch.tensor(list(row.values()))
+                columns[list(row), number] = torch.tensor(
+                    list(row.values()), dtype=torch.long, device="cpu"
+                )
         columns = columns.repeat_interleave(count, dim=1)
         return columns.clamp(min=0), columns >= 0
 
@@ -286,7 +290,7 @@ class EvidenceDrawer:
             states, log_q = sample_given(
                 self.proposal, schedule, columns, observed, known, generator=generator
             )
-            log_weights = torch.zeros(len(log_q), dtype=torch.float64)
+            log_weights = torch.zeros(len(log_q), dtype=torch.float64, device="cpu")
         else:
             shown = None
             if self.orders.kind == "many":

@@ -10,6 +10,7 @@ from deltaai.conditionals import Layout, Proposal, build_conditionals
 from deltaai.conditionals.evidence import MOST_CONTEXT, evidence_layout, fixed_evidence_layout
 from deltaai.models import FactorGraph
 from deltaai.models.smoothing import smoothed
+from deltaai.randomness import generator_of
 from deltaai.sampling.orders import Orders
 
 EvidenceKind = Literal["any"] | tuple[int, ...] | None
@@ -47,7 +48,7 @@ def build_proposal(
         layout = fixed_evidence_layout(num_states, orders.fixed, model.markov_graph(), evidence)
     else:
         layout = Layout.build(num_states, orders.inputs())
-    generator = torch.Generator().manual_seed(seed)
+    generator = generator_of(seed)
     takes_masks = orders.kind == "many" or layout.has_context
     conditionals = build_conditionals(
         family, layout, hidden, takes_masks=takes_masks, generator=generator

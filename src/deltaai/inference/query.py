@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from deltaai.errors import ConfigError, MemoryLimitError, NotAffordableError, Setting, WeightError
 from deltaai.exact import joint_marginal
@@ -29,11 +29,10 @@ from deltaai.inference.joints import expanded_joints
 from deltaai.inference.plan import SEARCH_SECONDS, Plan, plan
 from deltaai.inference.questions import (
     asked_names,
-    check_method,
-    check_num_samples,
     joints_of,
     refuse_joints,
     refuse_training,
+    resolve,
     suitable_smoothing,
 )
 from deltaai.inference.sampler import Sampler
@@ -45,6 +44,7 @@ from deltaai.models import Evidence, FactorGraph
 from deltaai.models.determinism import propagate_zeros
 from deltaai.models.reduction import Reduction
 from deltaai.progress import reporting
+from deltaai.randomness import generator_of
 from deltaai.training.loop import Progress as TrainingProgress
 
 METHODS = ("auto", "exact", "sampler", "bp")
@@ -60,14 +60,14 @@ _BOUND: dict[str, Any] = {"most_total_entries": 2**20, "num_orders": 8, "num_ite
 
 
 def query(
-    source: FactorGraph | Sampler,
+    source: FactorGraph | Sampler | str | Path,
     evidence: Any = None,  # noqa: ANN401
     of: Sequence[Asked] | None = None,
     *,
     method: str = "auto",
     num_samples: int | None = None,
     check_samples: int | None = None,
-    memory_limit: int | None = None,
+    memory_limit: int | str | None = None,
     time_limit: float | int | None = None,
     seed: int = 0,
     progress: bool | Progress | None = None,
@@ -77,9 +77,10 @@ def query(
 
     Parameters
     ----------
-    source : a model, or a sampler that was trained for one.
-    evidence : what was observed: names to labels or state indices. A ``DataFrame`` with blanks
-        for unknown, or a list of mappings, asks once for each row
+    source : a model, a sampler that was trained for one, or the path of a file with either.
+    evidence : what was observed: names to labels or state indices, which are written ``"#0"`` where
+        labels are numbers. A ``DataFrame`` with blanks for unknown, or a list of mappings, asks
+        once for each row
         (:func:`~deltaai.inference.table_query.query_table` has more to choose).
     of : the variables to report; all by default. A tuple of names, ``of=[("a", "b")]``, asks for
         their joint marginal, which is then ``answer.marginals["a", "b"]``.
@@ -89,7 +90,7 @@ def query(
     num_samples : samples to draw, if it is sampled (10,000, or 1,000 for each row of a table).
     check_samples : samples of the second opinion that a sampled answer is held against (4,000, or
         as many as a row has); more see smaller missing parts, and with none there is no check.
-    memory_limit : bytes that may be used (default: half of what is free).
+    memory_limit : bytes that may be used, also as ``"4GB"`` (default: half of what is free).
     time_limit : seconds that may be used.
     seed : of a sampler's randomness.
     progress : whether to show bars while it takes long; by default in a terminal and in a notebook.
@@ -126,14 +127,14 @@ def query(
 
 
 def _ask(
-    source: FactorGraph | Sampler,
+    source: FactorGraph | Sampler | str | Path,
     evidence: Any,  # noqa: ANN401
     of: Sequence[Asked] | None,
     *,
     method: str,
     num_samples: int | None,
     check_samples: int | None,
-    memory_limit: int | None,
+    memory_limit: int | str | None,
     time_limit: float | int | None,
     seed: int,
     progress: Progress | None,
@@ -156,11 +157,23 @@ def _ask(
             watch=watch,
         )
         return table.to_frame(evidence.index) if is_frame(evidence) else table
-    check_method(method, METHODS)
-    num_samples = NUM_SAMPLES if num_samples is None else num_samples
-    counts = num_samples, CHECK_SAMPLES if check_samples is None else check_samples
-    check_num_samples(num_samples)
-    model = source.model if isinstance(source, Sampler) else source
+    question = resolve(
+        source,
+        evidence,
+        method=method,
+        methods=METHODS,
+        num_samples=num_samples,
+        usual_samples=NUM_SAMPLES,
+        check_samples=check_samples,
+        usual_checks=CHECK_SAMPLES,
+        memory_limit=memory_limit,
+        time_limit=time_limit,
+        seed=seed,
+    )
+    source, model, num_samples = question.source, question.model, question.num_samples
+    evidence, seed = question.evidence, question.seed
+    memory_limit, time_limit = question.memory_limit, question.time_limit
+    counts = num_samples, question.check_samples
     asked = asked_names(model, of)
     joints = joints_of(asked)
     planned = None
@@ -169,7 +182,7 @@ def _ask(
             raise ConfigError(
                 Setting("method"), f" is {method!r}, but a sampler was given: give its model"
             )
-        generator = torch.Generator().manual_seed(seed)
+        generator = generator_of(seed)
         answer = source.answer(
             evidence, num_samples, generator, check_samples=counts[1], joints=joints
         )
@@ -200,7 +213,8 @@ def _ask(
                 for names in joints
             }
             answer = answer.with_joints(values)
-    return answer.finished(model, asked, planned, time.perf_counter() - start)
+    answer = answer.finished(model, asked, planned, time.perf_counter() - start)
+    return answer.noted(question.notes)
 
 
 def _refused(planned: Plan) -> NotAffordableError:
@@ -262,7 +276,7 @@ def _sampled(
         **training_limit(planned),
     )
     upper = upper_bound(model, planned, progress)
-    generator = torch.Generator().manual_seed(seed)
+    generator = generator_of(seed)
     left = {names: tuple(n for n in names if n not in reduction.fixed) for names in joints}
     try:
         num_samples, check_samples = counts

@@ -1,24 +1,139 @@
-"""What a question about one row of evidence and one about many have in common."""
+"""A question, resolved once: what a user passes, turned into values that nobody checks again.
+
+The same for one row of evidence and for many: a model, a sampler or the path of either; names;
+limits, counts and a seed in whatever type they come. This file answers nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 
+from deltaai.arguments import (
+    MOST_SAMPLES,
+    checked_bytes,
+    checked_count,
+    checked_samples,
+    checked_seconds,
+    checked_seed,
+)
 from deltaai.errors import (
     ConfigError,
     EvidenceError,
+    ModelError,
     NotAffordableError,
     Setting,
     did_you_mean,
     format_bytes,
 )
 from deltaai.exact.joints import refuse_large
+from deltaai.inference.check import unnormalised_tables
 from deltaai.inference.defaults import training_cost
 from deltaai.inference.estimate import Asked
+from deltaai.inference.loading import load_sampler
+from deltaai.inference.sampler import Sampler
+from deltaai.io import as_model
 from deltaai.models import FactorGraph
 from deltaai.models.smoothing import has_zeros
 
+SAMPLER_SUFFIX = ".dai"
 SMOOTHING = 1e-3  # floor of zeros while training, as a share of a table's largest entry
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is asked, of what, and within which limits.
+
+    Parameters
+    ----------
+    source : a model, or a sampler for one.
+    evidence : what was observed: of one case names to states that nothing can misread, of many
+        what holds them.
+    method : how it is to be answered.
+    num_samples, check_samples : samples to draw, and those of a second opinion, if it is sampled.
+    memory_limit, time_limit : bytes and seconds, if they are limited.
+    seed : of all randomness.
+    """
+
+    source: FactorGraph | Sampler
+    evidence: object
+    method: str
+    num_samples: int
+    check_samples: int
+    memory_limit: int | None
+    time_limit: float | None
+    seed: int
+
+    @property
+    def model(self) -> FactorGraph:
+        """What it is about."""
+        return self.source.model if isinstance(self.source, Sampler) else self.source
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What a user may not have meant, though it can be answered."""
+        return tuple(unnormalised_tables(self.model))
+
+
+def resolve(
+    source: FactorGraph | Sampler | str | Path,
+    evidence: object,
+    *,
+    method: str,
+    methods: Sequence[str],
+    num_samples: int | None,
+    usual_samples: int,
+    check_samples: int | None,
+    usual_checks: int | None,
+    memory_limit: int | str | None,
+    time_limit: float | int | None,
+    seed: int,
+) -> Question:
+    """Check everything that a question comes with, before anything is computed.
+
+    Parameters
+    ----------
+    source : a model, a sampler, or the path of a file with one.
+    methods : those there are.
+    usual_samples : how many to draw if that was not said.
+    usual_checks : how many a second opinion has if that was not said; none for as many as there are
+        samples.
+    """
+    check_method(method, methods)
+    found = source_of(source)
+    model = found.model if isinstance(found, Sampler) else found
+    if evidence is None or isinstance(evidence, Mapping):
+        evidence = model.named_evidence(model.resolve_evidence(evidence))
+    drawn = usual_samples if num_samples is None else checked_samples(num_samples)
+    checks = drawn if usual_checks is None else usual_checks
+    if check_samples is not None:
+        checks = checked_count("check_samples", check_samples, 0, MOST_SAMPLES)
+    return Question(
+        source=found,
+        evidence=evidence,
+        method=method,
+        num_samples=drawn,
+        check_samples=checks,
+        memory_limit=checked_bytes(memory_limit),
+        time_limit=checked_seconds(time_limit),
+        seed=checked_seed(seed),
+    )
+
+
+def source_of(source: FactorGraph | Sampler | str | Path) -> FactorGraph | Sampler:
+    """A model or a sampler, or the one in a file, by the end of its name."""
+    if isinstance(source, Sampler):
+        return source
+    if isinstance(source, str | Path) and Path(source).suffix.lower() == SAMPLER_SUFFIX:
+        return load_sampler(source)
+    if not isinstance(source, FactorGraph | str | Path):
+        raise ModelError(
+            f"a {type(source).__name__} is no model: give a FactorGraph, a Sampler, or the path "
+            "of a file"
+        )
+    return as_model(source)
 
 
 def check_method(method: str, known: Sequence[str]) -> None:
@@ -34,12 +149,6 @@ def check_method(method: str, known: Sequence[str]) -> None:
         raise ConfigError(Setting("method"), f" is {method!r}{guess} One of {', '.join(known)}")
 
 
-def check_num_samples(num_samples: int) -> None:
-    """Refuse to draw nothing."""
-    if num_samples < 1:
-        raise ConfigError(Setting("num_samples"), f" is {num_samples}: it must be at least 1")
-
-
 def asked_names(model: FactorGraph, of: Sequence[Asked] | None) -> list[Asked]:
     """What is asked for, in order and once each; a tuple of names asks for their joint marginal.
 
@@ -49,6 +158,8 @@ def asked_names(model: FactorGraph, of: Sequence[Asked] | None) -> list[Asked]:
         return [variable.name for variable in model.variables]
     if isinstance(of, str):
         raise EvidenceError(f"of is {of!r}: give a list of names, such as [{of!r}]")
+    if not isinstance(of, Iterable):
+        raise EvidenceError(f"of is {of!r}: give a list of names, such as ['rain', 'wet']")
     return list(dict.fromkeys(_asked(model, item) for item in of))
 
 

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from deltaai.arguments import checked_count, checked_samples, checked_seed
 from deltaai.conditionals import Proposal, known_under
 from deltaai.display import Card, Shown, listing, plural
 from deltaai.errors import EvidenceError, Setting, StateError
@@ -27,11 +28,17 @@ from deltaai.inference.proposals import EvidenceKind
 from deltaai.inference.samples import Samples
 from deltaai.inference.second_opinion import NUM_SAMPLES as CHECK_SAMPLES
 from deltaai.inference.trust import Verdict
-from deltaai.inference.weighted import WeightedSamples, fresh_generator
+from deltaai.inference.weighted import WeightedSamples
 from deltaai.models import Evidence, FactorGraph, States
 from deltaai.models.frames import states_frame
 from deltaai.models.storage import model_from_tensors, model_to_tensors
 from deltaai.objectives import delta_residuals, draw_alternatives, prepare
+from deltaai.randomness import (
+    Randomness,
+    as_generator,
+    fresh_generator,
+    generator_of,
+)
 from deltaai.sampling.ancestral import Schedule, sample_ancestrally
 from deltaai.sampling.orders import Orders
 from deltaai.sampling.policies import ON_POLICY
@@ -124,13 +131,13 @@ class Sampler(Shown):
         """Draw one of the orders this sampler knows: the only one, or a random one."""
         if self.orders.kind == "one":
             return self.orders.fixed
-        return random_dag(self.orders.graph, np.random.default_rng(seed))
+        return random_dag(self.orders.graph, np.random.default_rng(checked_seed(seed)))
 
     @overload
     def sample(
         self,
         num_samples: int,
-        generator: torch.Generator | None = None,
+        generator: Randomness = None,
         *,
         dag: Dag | None = None,
         evidence: Evidence | None = None,
@@ -140,7 +147,7 @@ class Sampler(Shown):
     def sample(
         self,
         num_samples: int,
-        generator: torch.Generator | None = None,
+        generator: Randomness = None,
         *,
         dag: Dag | None = None,
         evidence: Evidence | None = None,
@@ -149,7 +156,7 @@ class Sampler(Shown):
     def sample(
         self,
         num_samples: int,
-        generator: torch.Generator | None = None,
+        generator: Randomness = None,
         *,
         dag: Dag | None = None,
         evidence: Evidence | None = None,
@@ -165,11 +172,12 @@ class Sampler(Shown):
         Parameters
         ----------
         num_samples : how many.
+        generator : the randomness, or a seed for it.
         dag : the order to draw in, of a sampler for many.
         evidence : what was observed: names to labels or state indices.
         as_frame : return a pandas ``DataFrame`` with a column a variable and labels in the cells.
         """
-        x = self._sampled(num_samples, generator, dag, evidence)
+        x = self._sampled(num_samples, as_generator(generator), dag, evidence)
         return states_frame(self.model, x) if as_frame else x
 
     def _sampled(
@@ -179,8 +187,7 @@ class Sampler(Shown):
         dag: Dag | None,
         evidence: Evidence | None,
     ) -> States:
-        if num_samples < 0:
-            raise StateError(f"the number of samples cannot be {num_samples}")
+        num_samples = checked_samples(num_samples, 0)
         if not evidence:
             return self.sample_with_log_prob(num_samples, generator, dag=dag)[0]
         start = time.perf_counter()
@@ -190,11 +197,10 @@ class Sampler(Shown):
         return Samples.of(chosen, sampled_quality(drawn, time.perf_counter() - start))
 
     def sample_with_log_prob(
-        self, num_samples: int, generator: torch.Generator | None = None, *, dag: Dag | None = None
+        self, num_samples: int, generator: Randomness = None, *, dag: Dag | None = None
     ) -> tuple[States, Float[Tensor, "batch"]]:
         """Draw states from q, with their log q."""
-        if num_samples < 0:
-            raise StateError(f"the number of samples cannot be {num_samples}")
+        num_samples, generator = checked_samples(num_samples, 0), as_generator(generator)
         schedule, at_once = self._schedule(self._checked(dag)), self._columns_at_once
         states, log_probs = [], []
         with limited_threads(1):
@@ -230,7 +236,7 @@ class Sampler(Shown):
     def log_partition(
         self,
         num_samples: int = 10_000,
-        generator: torch.Generator | None = None,
+        generator: Randomness = None,
         *,
         evidence: Evidence | None = None,
     ) -> Estimate:
@@ -241,7 +247,7 @@ class Sampler(Shown):
         self,
         evidence: Evidence | None = None,
         num_samples: int = 10_000,
-        generator: torch.Generator | None = None,
+        generator: Randomness = None,
     ) -> Marginals:
         """Posterior probabilities of every variable's states, with errors and status."""
         return self.answer(evidence, num_samples, generator).marginals
@@ -250,7 +256,7 @@ class Sampler(Shown):
         self,
         evidence: Evidence | None = None,
         num_samples: int = 10_000,
-        generator: torch.Generator | None = None,
+        generator: Randomness = None,
         *,
         upper: float | None = None,
         check_samples: int = CHECK_SAMPLES,
@@ -266,7 +272,7 @@ class Sampler(Shown):
         check_samples : samples of the second opinion; more see smaller missing parts.
         joints : variables whose joint marginals are wanted, too.
         """
-        start = time.perf_counter()
+        start, generator = time.perf_counter(), as_generator(generator)
         samples = self.posterior(evidence, num_samples, generator)
         drawn = self.judged(samples, generator, check_samples=check_samples)
         found = {names: sampled_joint(drawn.refined, names) for names in joints}
@@ -280,7 +286,7 @@ class Sampler(Shown):
         self,
         evidence: Evidence | None = None,
         num_samples: int = 10_000,
-        generator: torch.Generator | None = None,
+        generator: Randomness = None,
     ) -> WeightedSamples:
         """Weighted samples given evidence, whatever evidence the sampler was trained for.
 
@@ -300,9 +306,10 @@ class Sampler(Shown):
         self,
         rows: Sequence[Evidence],
         num_samples: int = 1000,
-        generator: torch.Generator | None = None,
+        generator: Randomness = None,
     ) -> Iterator[WeightedSamples]:
         """Weighted samples for each of many rows of evidence, evaluated together."""
+        num_samples, generator = checked_samples(num_samples), as_generator(generator)
         resolved = [self.model.resolve_evidence(row) for row in rows]
         needed = self.evidence if isinstance(self.evidence, tuple) else ()
         for row in resolved:
@@ -322,7 +329,7 @@ class Sampler(Shown):
     def trust(
         self,
         answer: WeightedSamples,
-        generator: torch.Generator | None = None,
+        generator: Randomness = None,
         *,
         check_samples: int = CHECK_SAMPLES,
     ) -> Verdict:
@@ -334,7 +341,8 @@ class Sampler(Shown):
         check_samples : samples of the second opinion; more see smaller missing parts, and with
             none there is no check.
         """
-        generator = generator or fresh_generator()
+        generator = as_generator(generator) or fresh_generator()
+        check_samples = checked_count("check_samples", check_samples)
         with limited_threads(1):
             drawn = Drawn(answer, answer.refined(generator))
             return self._drawer.trust(drawn, check_samples, generator)[0]
@@ -342,7 +350,7 @@ class Sampler(Shown):
     def judged(
         self,
         answer: WeightedSamples,
-        generator: torch.Generator | None = None,
+        generator: Randomness = None,
         *,
         check_samples: int = CHECK_SAMPLES,
     ) -> Drawn:
@@ -351,7 +359,8 @@ class Sampler(Shown):
         Given evidence, samples that are doubted give way to those of messages that are computed for
         this evidence, if nothing speaks against these.
         """
-        generator = generator or fresh_generator()
+        generator = as_generator(generator) or fresh_generator()
+        check_samples = checked_count("check_samples", check_samples)
         with limited_threads(1):
             return self._drawer.judged(answer, check_samples, generator)
 
@@ -360,11 +369,11 @@ class Sampler(Shown):
 
         A sampler for given values of some variables is asked with values from a Markov chain.
         """
-        generator = torch.Generator().manual_seed(seed)
-        evidence = {}
+        generator = generator_of(seed)
+        evidence: Evidence = {}
         if isinstance(self.evidence, tuple):
             ends = annealed_chains(self.model, 1, *_CHAIN_STEPS, generator)[0].tolist()
-            evidence = {self.model.variables[v].name: ends[v] for v in self.evidence}
+            evidence = self.model.named_evidence({v: ends[v] for v in self.evidence})
         found = self.log_partition(generator=generator, evidence=evidence)
         values = {"log_partition": float(found), "doubts": list(found.doubts)}
         values |= {name: getattr(found, name) for name in DIAGNOSTICS if name not in values}
@@ -380,10 +389,9 @@ class Sampler(Shown):
         """What :meth:`diagnose` found: asked for the first time, it is found out."""
         return self.kept_diagnostics or self.diagnose()
 
-    def residuals(
-        self, num_samples: int = 1000, generator: torch.Generator | None = None
-    ) -> dict[str, float]:
+    def residuals(self, num_samples: int = 1000, generator: Randomness = None) -> dict[str, float]:
         """Mean squared Delta residual of each variable, at samples of q: where q is still wrong."""
+        num_samples, generator = checked_samples(num_samples), as_generator(generator)
         dag = self._checked(None)
         columns = self.sample(num_samples, generator, dag=dag).T.contiguous()
         known = None
@@ -439,7 +447,9 @@ class Sampler(Shown):
         tensors = {f"model.{name}": value for name, value in stored.items()}
         tensors |= {f"q.{name}": value for name, value in conditionals.state_dict().items()}
         tensors["graph.edges"] = torch.from_numpy(self.orders.graph.edges())
-        tensors["graph.order"] = torch.tensor(self.orders.graph.order, dtype=torch.long)
+        tensors["graph.order"] = torch.tensor(
+            self.orders.graph.order, dtype=torch.long, device="cpu"
+        )
         metadata = {
             "model": described,
             "model_hash": model_from_tensors(stored, described).content_hash(),

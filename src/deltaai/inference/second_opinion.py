@@ -56,7 +56,7 @@ def second_opinion(
     observed : observed variables and their states.
     num_samples : samples of the opinion; more see smaller parts.
     """
-    reduced, free = without_fixed(model, {model.variables[v].name: k for v, k in observed.items()})
+    reduced, free = without_fixed(model, model.named_evidence(observed))
     asked = _Posterior(model, reduced, free, observed)
     found = None
     if reduced.markov_graph().num_edges <= _MOST_NEIGHBOURS / 2 * reduced.num_variables:

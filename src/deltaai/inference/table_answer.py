@@ -42,6 +42,7 @@ class TableAnswer(Shown):
     method : how they were found.
     seconds : time taken, training included.
     samples : states that agree with the evidence, (row, sample, variable), if asked for.
+    notes : what to know about the model, one sentence each; they lower no status.
     """
 
     model: FactorGraph
@@ -58,6 +59,7 @@ class TableAnswer(Shown):
     method: str
     seconds: float
     samples: Int[Tensor, "row sample var"] | None = None
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.status)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from deltaai.arguments import MOST_SAMPLES, checked_count
 from deltaai.errors import (
     ConfigError,
     EvidenceError,
@@ -36,18 +38,18 @@ from deltaai.inference.fit import fit
 from deltaai.inference.posterior import Drawn
 from deltaai.inference.questions import (
     asked_names,
-    check_method,
-    check_num_samples,
     refuse_joints,
     refuse_training,
+    resolve,
     suitable_smoothing,
 )
 from deltaai.inference.sampler import Sampler
 from deltaai.inference.table_answer import IMPOSSIBLE, TableAnswer
 from deltaai.io.evidence_table import rows_from_table
-from deltaai.models import FactorGraph
+from deltaai.models import FactorGraph, StateIndex
 from deltaai.models.determinism import propagate_zeros
 from deltaai.progress import reporting
+from deltaai.randomness import generator_of
 from deltaai.training.loop import Progress as TrainingProgress
 
 METHODS = ("auto", "exact", "sampler")
@@ -58,7 +60,7 @@ _SHARE_FAULTY = 0.1
 
 
 def query_table(
-    source: FactorGraph | Sampler,
+    source: FactorGraph | Sampler | str | Path,
     evidence: object,
     of: Sequence[Asked] | None = None,
     *,
@@ -67,7 +69,7 @@ def query_table(
     samples: int = 0,
     check_rows: int = CHECKED_ROWS,
     check_samples: int | None = None,
-    memory_limit: int | None = None,
+    memory_limit: int | str | None = None,
     time_limit: float | int | None = None,
     seed: int = 0,
     progress: bool | Progress | None = None,
@@ -78,7 +80,7 @@ def query_table(
 
     Parameters
     ----------
-    source : a model, or a sampler that was trained for one.
+    source : a model, a sampler that was trained for one, or the path of a file with either.
     evidence : a ``DataFrame`` with a column for each variable that may be observed and blanks where
         it is not, a list of mappings, or a tensor of states with -1 for unknown.
     of : the variables to report; all by default.
@@ -88,7 +90,7 @@ def query_table(
     check_rows : rows that get a second opinion at most, spread over the table, where rows are
         sampled; the others are ``"unchecked"``.
     check_samples : samples of a second opinion (as many as a row has).
-    memory_limit : bytes that may be used (default: half of what is free).
+    memory_limit : bytes that may be used, also as ``"4GB"`` (default: half of what is free).
     time_limit : seconds that training a sampler may take.
     seed : of all randomness.
     progress : whether to show bars while it takes long; by default in a terminal and in a notebook.
@@ -123,7 +125,7 @@ def query_table(
 
 
 def _ask(
-    source: FactorGraph | Sampler,
+    source: FactorGraph | Sampler | str | Path,
     evidence: object,
     of: Sequence[Asked] | None,
     *,
@@ -132,7 +134,7 @@ def _ask(
     samples: int,
     check_rows: int,
     check_samples: int | None,
-    memory_limit: int | None,
+    memory_limit: int | str | None,
     time_limit: float | int | None,
     seed: int,
     progress: Progress | None,
@@ -141,18 +143,28 @@ def _ask(
 ) -> TableAnswer:
     """Answer all rows, and tell those who listen how far it is."""
     start = time.perf_counter()
-    check_method(method, METHODS)
-    num_samples = NUM_SAMPLES if num_samples is None else num_samples
-    check_num_samples(num_samples)
-    if samples < 0:
-        raise ConfigError(Setting("samples"), f" is {samples}: it must be at least 0")
-    model = source.model if isinstance(source, Sampler) else source
+    question = resolve(
+        source,
+        evidence,
+        method=method,
+        methods=METHODS,
+        num_samples=num_samples,
+        usual_samples=NUM_SAMPLES,
+        check_samples=check_samples,
+        usual_checks=None,
+        memory_limit=memory_limit,
+        time_limit=time_limit,
+        seed=seed,
+    )
+    samples = checked_count("samples", samples, 0, MOST_SAMPLES)
+    source, model, num_samples = question.source, question.model, question.num_samples
+    memory_limit, time_limit, seed = question.memory_limit, question.time_limit, question.seed
     rows = checked_rows(evidence, model)
     asked = refuse_joints(asked_names(model, of), "a table of cases", "ask for one case at a time")
     limit = default_memory_limit() if memory_limit is None else memory_limit
-    generator = torch.Generator().manual_seed(seed)
-    found = _Found(model, rows, asked, samples)
-    checks = check_rows, num_samples if check_samples is None else check_samples
+    generator = generator_of(seed)
+    found = _Found(model, rows, asked, samples, question.notes)
+    checks = checked_count("check_rows", check_rows), question.check_samples
     if isinstance(source, Sampler):
         if method == "exact":
             raise ConfigError(
@@ -196,9 +208,14 @@ class _Found:
     """What is known of each row so far."""
 
     def __init__(
-        self, model: FactorGraph, rows: Int[Tensor, "row var"], asked: list[str], samples: int
+        self,
+        model: FactorGraph,
+        rows: Int[Tensor, "row var"],
+        asked: list[str],
+        samples: int,
+        notes: tuple[str, ...] = (),
     ) -> None:
-        self.model, self.rows, self.asked = model, rows, asked
+        self.model, self.rows, self.asked, self.notes = model, rows, asked, notes
         offsets, sizes = model.state_offsets.tolist(), model.num_states.tolist()
         numbers = [model.index(name) for name in asked]
         self.pairs = [offsets[v] + state for v in numbers for state in range(sizes[v])]
@@ -209,12 +226,12 @@ class _Found:
         self.status = ["untrusted"] * len(rows)
         self.doubts: list[tuple[str, ...]] = [()] * len(rows)
         kept = (len(rows), samples, model.num_variables)
-        self.samples = torch.zeros(kept, dtype=torch.long) if samples else None
+        self.samples = torch.zeros(kept, dtype=torch.long, device="cpu") if samples else None
 
-    def evidence(self, row: int) -> dict[str, int]:
+    def evidence(self, row: int) -> dict[str, StateIndex]:
         """Evidence of a row by name."""
-        states = self.rows[row].tolist()
-        return {v.name: k for v, k in zip(self.model.variables, states, strict=True) if k >= 0}
+        states = enumerate(self.rows[row].tolist())
+        return self.model.named_evidence({v: state for v, state in states if state >= 0})
 
     def set_impossible(self, row: int) -> None:
         """No state agrees with the row's evidence."""
@@ -266,6 +283,7 @@ class _Found:
             method=method,
             seconds=time.perf_counter() - start,
             samples=self.samples,
+            notes=self.notes,
         )
 
 
@@ -366,7 +384,7 @@ def _sampled(
         is_checked = check_samples if row in checked else 0
         try:
             judged = sampler.judged(drawn, generator, check_samples=is_checked)
-        except WeightError:
+        except (WeightError, ImpossibleEvidenceError):
             found.set_unsampled(row)
             continue
         found.set(row, judged)

@@ -34,8 +34,10 @@ import torch
 from jaxtyping import Float64, Int
 from torch import Tensor
 
+from deltaai.arguments import checked_samples
 from deltaai.errors import StateError
 from deltaai.models import FactorGraph, States
+from deltaai.randomness import Randomness, as_generator, fresh_generator
 from deltaai.sampling.chains import run_chains
 from deltaai.sampling.gibbs import GibbsKernel
 from deltaai.sampling.importance import (
@@ -171,9 +173,11 @@ class WeightedSamples:
     def moments(self) -> tuple[Float64[Tensor, "pair"], Float64[Tensor, "pair"]]:
         """Means of all (variable, state) pairs, and their standard errors."""
         weights = normalised_weights(self.log_weights)
-        mean, square, cross = torch.zeros(3, int(self.model.state_offsets[-1]), dtype=torch.float64)
+        mean, square, cross = torch.zeros(
+            3, int(self.model.state_offsets[-1]), dtype=torch.float64, device="cpu"
+        )
         second = torch.zeros_like(mean)
-        scale = heaviest = torch.zeros((), dtype=torch.float64)
+        scale = heaviest = torch.zeros((), dtype=torch.float64, device="cpu")
         for part, conditionals in self._conditionals():
             sums = _group_sums(weights[part, None] * conditionals, self.group_size)
             totals = _group_sums(weights[part, None], self.group_size)
@@ -202,7 +206,7 @@ class WeightedSamples:
             with torch.no_grad():
                 scores = self.model.local_log_scores(self.states[part]).double()
             for size in sorted(set(sizes.tolist())):
-                pairs = offsets[sizes == size, None] + torch.arange(size)
+                pairs = offsets[sizes == size, None] + torch.arange(size, device="cpu")
                 # Where no value is possible the sample has no weight, and nothing to say.
                 scores[:, pairs] = scores[:, pairs].softmax(2).nan_to_num(0.0)
             yield part, scores
@@ -212,26 +216,26 @@ class WeightedSamples:
         named = zip(self.model.variables, parts, strict=True)
         return {variable.name: part.numpy() for variable, part in named}
 
-    def sample(self, num_samples: int, generator: torch.Generator | None = None) -> States:
+    def sample(self, num_samples: int, generator: Randomness = None) -> States:
         """Draw states with probabilities in proportion to their weights, with replacement."""
+        num_samples, generator = checked_samples(num_samples, 0), as_generator(generator)
         weights = normalised_weights(self.log_weights)
         if num_samples == 0:  # which torch refuses
             return self.states[:0]
         chosen = torch.multinomial(weights, num_samples, replacement=True, generator=generator)
         return self.states[chosen]
 
-    def sample_apart(self, num_samples: int, generator: torch.Generator | None = None) -> States:
+    def sample_apart(self, num_samples: int, generator: Randomness = None) -> States:
         """Draw states in proportion to their weights and move them, so that copies differ."""
+        generator = as_generator(generator)
         chosen = self.sample(num_samples, generator)
         return moved(self.model, chosen, self.observed, _SWEEPS, generator)
 
-    def refined(self, generator: torch.Generator | None = None) -> WeightedSamples:
+    def refined(self, generator: Randomness = None) -> WeightedSamples:
         """Samples for marginals: moved if they have been resampled, for then some are copies."""
         return self if self.group_size == 1 else self.rejuvenated(_SWEEPS, generator)
 
-    def rejuvenated(
-        self, num_sweeps: int, generator: torch.Generator | None = None
-    ) -> WeightedSamples:
+    def rejuvenated(self, num_sweeps: int, generator: Randomness = None) -> WeightedSamples:
         """Samples drawn in proportion to their weights within their group, then moved.
 
         A group keeps its mean weight, so log Z stays what it was; a sample that is a group of its
@@ -241,7 +245,8 @@ class WeightedSamples:
         ----------
         num_sweeps : Gibbs sweeps over the unobserved variables.
         """
-        index, log_weights = torch.arange(len(self.states)), self.log_weights
+        generator = as_generator(generator)
+        index, log_weights = torch.arange(len(self.states), device="cpu"), self.log_weights
         if self.group_size > 1:
             groups = torch.split(log_weights, self.group_size)
             shares = [part.softmax(0).nan_to_num(1.0) for part in groups]  # all zero: keep any
@@ -252,7 +257,9 @@ class WeightedSamples:
             starts = index[:: self.group_size].tolist()
             index = torch.cat([first + part for first, part in zip(starts, chosen, strict=True)])
             means = log_means(log_weights, self.group_size)
-            log_weights = means.repeat_interleave(torch.tensor([len(part) for part in groups]))
+            log_weights = means.repeat_interleave(
+                torch.tensor([len(part) for part in groups], dtype=torch.long, device="cpu")
+            )
         states = moved(self.model, self.states[index], self.observed, num_sweeps, generator)
         return replace(self, states=states, log_weights=log_weights)
 
@@ -269,18 +276,12 @@ def moved(
     if not free or num_sweeps == 0 or not len(states):
         return states
     generator = generator or fresh_generator()
-    names = {model.variables[v].name: state for v, state in observed.items()}
-    kernel = GibbsKernel(model.condition(names))
+    kernel = GibbsKernel(model.condition(model.named_evidence(observed)))
     chains = kernel.init(len(states), generator, states=states[:, free])
     chains, _ = run_chains(kernel, chains, num_sweeps, generator)
     found = states.clone()
     found[:, free] = chains.states
     return found
-
-
-def fresh_generator() -> torch.Generator:
-    """A generator seeded by torch's own, for those who gave none."""
-    return torch.Generator().manual_seed(int(torch.randint(2**62, ())))
 
 
 def _group_sums(

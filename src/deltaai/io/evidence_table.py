@@ -1,8 +1,9 @@
 """Rows of evidence: one column a variable, one row a case, blanks for what is not known.
 
 They come as a pandas ``DataFrame``, as a list of mappings, or as a CSV file with variable names in
-its first line. Cells hold labels or state indices, as evidence does everywhere. What is blank in a
-cell is unknown: nothing, spaces, ``None`` or NaN.
+its first line. Cells hold labels or state indices, and mean what they mean everywhere
+(:meth:`~deltaai.models.Variable.index_of`). What is blank in a cell is unknown: nothing, spaces,
+``None`` or NaN.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def rows_from_table(table: object, model: FactorGraph) -> Rows:
         if not isinstance(row, Mapping):
             raise EvidenceError(f"row {number + 1} is a {type(row).__name__}, not a mapping")
         for name, state in row.items():
-            names.setdefault(str(name), [None] * len(table))[number] = state
+            named = model.variables[model.index(name)].name  # refuses what is no name
+            names.setdefault(named, [None] * len(table))[number] = state
     return rows_from_columns(names, len(table), model)
 
 
@@ -137,21 +139,13 @@ def rows_from_columns(
 
 def _state_of(cell: object, model: FactorGraph, variable: int, number: int) -> int:
     """State that a cell stands for; -1 if it is blank."""
-    if hasattr(cell, "item"):
-        cell = cell.item()  # a number of numpy
     if cell is None or (isinstance(cell, str) and not cell.strip()):
         return -1
     if type(cell).__name__ in {"NAType", "NaTType"}:
         return -1
-    if isinstance(cell, bool):
-        cell = str(cell)
-    if isinstance(cell, float):
-        if math.isnan(cell):
-            return -1
-        if cell.is_integer():  # a column of integers with blanks comes as floats
-            cell = int(cell)
-    wanted = cell if isinstance(cell, int) else str(cell).strip()
+    if isinstance(cell, float | np.floating) and math.isnan(cell):
+        return -1
     try:
-        return model.variables[variable].index_of(wanted)
+        return model.variables[variable].index_of(cell)
     except EvidenceError as error:
         raise CellError(number, str(error)) from None

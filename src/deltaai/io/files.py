@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import overload
 
-from deltaai.errors import ConfigError, FormatError, format_bytes
+from deltaai.errors import ConfigError, FormatError, ModelError, format_bytes
 from deltaai.io.atomic import replace_file
 from deltaai.io.bif import parse_bif
 from deltaai.io.bif_writer import format_bif
@@ -23,7 +23,7 @@ from deltaai.io.examples import example_file, examples, listed_examples
 from deltaai.io.source import Source
 from deltaai.io.uai import format_uai, parse_uai
 from deltaai.io.uai_evidence import parse_evidence
-from deltaai.models import FactorGraph
+from deltaai.models import FactorGraph, StateIndex
 
 # A small compressed file may stand for any number of bytes; beyond this it is refused.
 LARGEST_TEXT_BYTES = 2**30
@@ -84,7 +84,18 @@ def example(name: str | None = None) -> FactorGraph | dict[str, str]:
     return read(packaged)
 
 
-def read_evidence(path: str | Path, model: FactorGraph | None = None) -> dict[str, int]:
+def as_model(source: FactorGraph | str | Path) -> FactorGraph:
+    """The model itself, or the one in a file: what every public function that needs one takes."""
+    if isinstance(source, FactorGraph):
+        return source
+    if isinstance(source, str | Path):
+        return read(source)
+    kind = type(source).__name__
+    hint = "give its model" if kind == "Sampler" else "give a FactorGraph, or the path of a file"
+    raise ModelError(f"a {kind} is no model: {hint}")
+
+
+def read_evidence(path: str | Path, model: FactorGraph | None = None) -> dict[str, StateIndex]:
     """Read a UAI evidence file (``.evid``): names of the observed variables, and their states.
 
     Parameters
@@ -138,7 +149,11 @@ def _is_compressed(path: Path) -> bool:
 def _format_of(path: Path) -> str:
     suffix = (path.with_suffix("") if _is_compressed(path) else path).suffix.lower()
     if suffix not in _PARSERS:
-        hint = " (evidence is read with read_evidence)" if suffix == ".evid" else ""
+        hints = {
+            ".evid": " (evidence is read with read_evidence)",
+            ".dai": " (a sampler is read with load)",
+        }
+        hint = hints.get(suffix, "")
         raise FormatError(
             path, None, f"unknown kind of file; expected .uai, .bif, .uai.gz or .bif.gz{hint}"
         )

@@ -63,8 +63,10 @@ class FlatTables:
             entries = self.offsets[places][:, None] + np.arange(math.prod(sizes))
             groups.append(
                 kind(
-                    torch.tensor(places, dtype=torch.long),
-                    torch.tensor(chosen, dtype=torch.long).reshape(len(places), len(sizes)),
+                    torch.tensor(places, dtype=torch.long, device="cpu"),
+                    torch.tensor(chosen, dtype=torch.long, device="cpu").reshape(
+                        len(places), len(sizes)
+                    ),
                     torch.from_numpy(self.log_values[entries]).reshape(len(places), *sizes),
                 )
             )

@@ -18,10 +18,10 @@ observed; a file without any number is refused, because a truncated file must no
 from __future__ import annotations
 
 from deltaai.io.source import Source, excerpt
-from deltaai.models import FactorGraph
+from deltaai.models import FactorGraph, StateIndex
 
 
-def parse_evidence(source: Source, model: FactorGraph | None = None) -> dict[str, int]:
+def parse_evidence(source: Source, model: FactorGraph | None = None) -> dict[str, StateIndex]:
     """Read observations from the text of an evidence file.
 
     Parameters
@@ -32,7 +32,7 @@ def parse_evidence(source: Source, model: FactorGraph | None = None) -> dict[str
     """
     numbers = _numbers(source)
     begin = _begin_of_observations(source, numbers)
-    evidence: dict[str, int] = {}
+    evidence: dict[str, StateIndex] = {}
     for place in range(begin, len(numbers), 2):
         variable, state = numbers[place : place + 2]
         name = f"x{variable}"
@@ -54,7 +54,7 @@ def parse_evidence(source: Source, model: FactorGraph | None = None) -> dict[str
             raise source.error_at_word(
                 place, f"variable {variable} is observed twice; expected one observation"
             )
-        evidence[name] = state
+        evidence[name] = StateIndex(state)
     return evidence
 
 

@@ -167,7 +167,7 @@ class MessageSampler:
             if step.messages:
                 log_weights += logits.logsumexp(0) - sum_of(step.messages, columns)[0]
                 # Once impossible, always impossible: -inf less -inf would be no number.
-                log_weights.nan_to_num_(nan=-math.inf)
+                log_weights.masked_fill_(log_weights.isnan(), -math.inf)
                 if group_size > 1:
                     kept = self._resampled(log_weights.view(num_groups, -1), generator)
                     if kept is not None:

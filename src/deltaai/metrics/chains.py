@@ -85,7 +85,7 @@ def chain_diagnostics(draws: Shaped[Tensor, "chain draw *var"]) -> ChainDiagnost
         ess = stats.ess(values, chain_axis=0, draw_axis=1, method="bulk")
         rhat = stats.rhat(values, chain_axis=0, draw_axis=1, method="rank")
     return ChainDiagnostics(
-        ess=torch.as_tensor(np.asarray(ess, dtype=np.float64)),
-        rhat=torch.as_tensor(np.asarray(rhat, dtype=np.float64)),
+        ess=torch.from_numpy(np.asarray(ess, dtype=np.float64)),
+        rhat=torch.from_numpy(np.asarray(rhat, dtype=np.float64)),
         num_draws=draws.shape[0] * draws.shape[1],
     )

@@ -21,6 +21,7 @@ from torch import Tensor
 from deltaai.errors import ConfigError, MemoryLimitError
 from deltaai.exact import exact
 from deltaai.models import FactorGraph
+from deltaai.randomness import generator_of
 from deltaai.sampling.tempering import annealed_chains
 
 Source = Literal["exact", "annealed Gibbs"]
@@ -83,7 +84,7 @@ def ground_truth(
     """
     if num_samples < 1:
         raise ConfigError(f"the number of samples is {num_samples}: it must be at least 1")
-    generator = torch.Generator().manual_seed(seed)
+    generator = generator_of(seed)
     try:
         engine = exact(model, memory_limit=memory_limit)
     except MemoryLimitError:

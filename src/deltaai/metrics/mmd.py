@@ -111,7 +111,7 @@ def median_bandwidth(
     """Median distance among the first states of both samples; their mean where that is zero."""
     encoding = _checked_encoding(x, y, num_states, fewest=1)
     pooled = _encode(torch.cat((x[:_MOST_FOR_MEDIAN], y[:_MOST_FOR_MEDIAN])), encoding)
-    row, column = torch.triu_indices(len(pooled), len(pooled), offset=1)
+    row, column = torch.triu_indices(len(pooled), len(pooled), offset=1, device="cpu")
     distances = _squared_distances(pooled, pooled, x.shape[1])[row, column].sqrt()
     # Where all states are equal any bandwidth gives the discrepancy zero.
     return float(distances.median()) or float(distances.mean()) or 1.0
@@ -173,7 +173,7 @@ def _checked_encoding(
     sizes = [2] * x.shape[1] if num_states is None else list(num_states)
     if len(sizes) != x.shape[1]:
         raise StateError(f"num_states has {len(sizes)} entries for {x.shape[1]} variables")
-    limits = torch.tensor(sizes, device=x.device)
+    limits = torch.tensor(sizes, device=x.device, dtype=torch.long)
     for sample in (x, y):
         wrong = ((sample < 0) | (sample >= limits)).nonzero()
         if len(wrong):

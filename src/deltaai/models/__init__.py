@@ -10,7 +10,7 @@ from deltaai.models.factors import (
     SpinField,
     TableFactor,
 )
-from deltaai.models.variable import Variable
+from deltaai.models.variable import StateIndex, Variable
 
 __all__ = [
     "ConditionalTable",
@@ -20,6 +20,7 @@ __all__ = [
     "NeuralFactor",
     "SpinCoupling",
     "SpinField",
+    "StateIndex",
     "States",
     "TableFactor",
     "Variable",

@@ -48,9 +48,9 @@ def assemble(
     groups: list[FactorGroup] = []
     for positions in members.values():
         chosen = [factors[position] for position in positions]
-        ids = torch.tensor(positions, dtype=torch.long)
+        ids = torch.tensor(positions, dtype=torch.long, device="cpu")
         arity = len(chosen[0].scope)
-        scope = torch.tensor([scopes[p] for p in positions], dtype=torch.long)
+        scope = torch.tensor([scopes[p] for p in positions], dtype=torch.long, device="cpu")
         scope = scope.reshape(len(positions), arity)
         first = chosen[0]
         if isinstance(first, TableFactor | ConditionalTable):
@@ -59,7 +59,7 @@ def assemble(
             kind = TableGroup if isinstance(first, TableFactor) else ConditionalTableGroup
             groups.append(kind(ids, scope, tables))
         elif isinstance(first, SpinCoupling | SpinField):
-            strengths = torch.tensor([f.strength for f in chosen], dtype=dtype)  # type: ignore[union-attr]
+            strengths = torch.tensor([f.strength for f in chosen], dtype=dtype, device="cpu")  # type: ignore[union-attr]
             groups.append(SpinGroup(ids, scope, strengths))
         else:
             modules = [f.module for f in chosen if isinstance(f, NeuralFactor)]

@@ -102,6 +102,6 @@ class ClampedGroup(FactorGroup):
     def content(self) -> Iterator[tuple[str, Tensor]]:
         """Yield, under stable names, all that the values of the factors depend on."""
         yield from super().content()
-        yield "free", torch.tensor(self.free)
-        yield "fixed", torch.tensor(self.fixed)
+        yield "free", torch.tensor(self.free, dtype=torch.long, device="cpu")
+        yield "fixed", torch.tensor(self.fixed, dtype=torch.long, device="cpu")
         yield from self.base.content()

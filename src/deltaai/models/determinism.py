@@ -86,7 +86,7 @@ def possible_states(
     offsets, owner = model.state_offsets, owners_of_states(model)
     possible = torch.ones(len(owner), dtype=torch.bool, device=model.device)
     if fixed:
-        known = torch.tensor(list(fixed.items()), device=model.device)
+        known = torch.tensor(list(fixed.items()), device=model.device, dtype=torch.long)
         is_known = torch.zeros(model.num_variables, dtype=torch.bool, device=model.device)
         is_known[known[:, 0]] = True
         possible &= ~is_known[owner]
@@ -178,8 +178,8 @@ def _without(model: FactorGraph, fixed: Mapping[int, int]) -> Sequence[FactorGro
     """Groups as functions of the variables that are not fixed, which keep their numbers."""
     if not fixed:
         return model.groups
-    values = torch.full((model.num_variables,), -1, device=model.device)
-    values[list(fixed)] = torch.tensor(list(fixed.values()), device=model.device)
+    values = torch.full((model.num_variables,), -1, device=model.device, dtype=torch.long)
+    values[list(fixed)] = torch.tensor(list(fixed.values()), device=model.device, dtype=torch.long)
     clamp = Clamp(values, torch.arange(model.num_variables, device=model.device))
     return [
         part

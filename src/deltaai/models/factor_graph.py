@@ -10,7 +10,7 @@ does not normalise: see :mod:`deltaai.exact`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,21 +19,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from deltaai.display import Card, listing, plural
-from deltaai.errors import (
-    EvidenceError,
-    ImpossibleEvidenceError,
-    ModelError,
-    StateError,
-    did_you_mean,
-)
+from deltaai.errors import ImpossibleEvidenceError, ModelError, StateError
 from deltaai.graphs import UndirectedGraph
 from deltaai.models.assembly import assemble
-from deltaai.models.evidence import Evidence, resolve_evidence
+from deltaai.models.evidence import Evidence, named_evidence, number_of, resolve_evidence
 from deltaai.models.factors import Factor
 from deltaai.models.groups import Clamp, Columns, FactorGroup
 from deltaai.models.incidence import Incidence
 from deltaai.models.table_group import TableGroup
-from deltaai.models.variable import Variable
+from deltaai.models.variable import StateIndex, Variable
 
 States = Int[Tensor, "batch var"]
 
@@ -120,11 +114,7 @@ class FactorGraph:
 
     def index(self, name: str) -> int:
         """Return the column of a variable."""
-        if name not in self._index:
-            raise EvidenceError(
-                f"no variable {name!r} in the model{did_you_mean(name, self._index)}"
-            )
-        return self._index[name]
+        return number_of(name, self._index)
 
     @property
     def factors(self) -> tuple[Factor, ...]:
@@ -280,6 +270,13 @@ class FactorGraph:
         """Turn names and labels into variable and state numbers."""
         return resolve_evidence(self.variables, self._index, evidence)
 
+    def named_evidence(self, observed: Mapping[int, int]) -> dict[str, StateIndex]:
+        """Turn variable and state numbers into evidence that nothing can misread.
+
+        The way back from :meth:`resolve_evidence`: a plain number may also be a label.
+        """
+        return named_evidence(self.variables, observed)
+
     def condition(self, evidence: Evidence | None) -> FactorGraph:
         """Return the model of the remaining variables, some being fixed at observed states.
 
@@ -290,7 +287,9 @@ class FactorGraph:
         if not observed:
             return self
         values = torch.full((self.num_variables,), -1, dtype=torch.long, device=self.device)
-        values[list(observed)] = torch.tensor(list(observed.values()), device=self.device)
+        values[list(observed)] = torch.tensor(
+            list(observed.values()), device=self.device, dtype=torch.long
+        )
         stays = values < 0
         clamp = Clamp(values, torch.where(stays, stays.cumsum(0) - 1, -1))
         remaining = [part for group in self.groups for part in group.condition(clamp)]

@@ -41,7 +41,7 @@ def _as_table(values: ArrayLike, scope: tuple[str, ...]) -> Tensor:
                 raise TypeError("it is complex")
             table = values if values.is_floating_point() else values.double()
         else:
-            table = torch.as_tensor(np.array(values, dtype=np.float64))
+            table = torch.from_numpy(np.array(values, dtype=np.float64))
     except (TypeError, ValueError) as error:
         raise ModelError(f"{where} is not an array of numbers: {error}") from None
     if table.ndim != len(scope):

@@ -166,7 +166,7 @@ class FactorGroup(ABC):
 
 
 def joint_states(
-    sizes: Sequence[int], device: torch.device | None = None
+    sizes: Sequence[int], device: torch.device | str = "cpu"
 ) -> Int[Tensor, "joint arity"]:
     """List all joint states of a scope, the last variable fastest.
 

@@ -55,7 +55,11 @@ def encode_with_missing(sizes: Sequence[int], dtype: torch.dtype) -> Float[Tenso
     more = joint_states([size + 1 for size in sizes])
     parts = []
     for value, size in zip(more.T, sizes, strict=True):
-        features = torch.tensor([[-1], [1]]) if size == 2 else torch.eye(size)
+        features = (
+            torch.tensor([[-1], [1]], dtype=torch.long, device="cpu")
+            if size == 2
+            else torch.eye(size, dtype=torch.float32, device="cpu")
+        )
         with_zero = torch.cat((features, torch.zeros_like(features[:1])))
         parts.append(with_zero[value].to(dtype))
     return torch.cat(parts, dim=1)
@@ -114,7 +118,9 @@ class NeuralGroup(FactorGroup):
             if together.is_floating_point():
                 together = together.to(dtype)
             stacked[name] = together.requires_grad_(any(value.requires_grad for value in copies))
-        network_of = torch.tensor([number[id(module)] for module in modules], dtype=torch.long)
+        network_of = torch.tensor(
+            [number[id(module)] for module in modules], dtype=torch.long, device="cpu"
+        )
         if not stacked:
             network_of = torch.zeros_like(network_of)  # one architecture and no values: one network
         skeleton = copy.deepcopy(first).to("meta").eval()
@@ -247,7 +253,7 @@ class NeuralGroup(FactorGroup):
         yield from self.stacked.items()
         with self._turn:
             described = describe_module(self.skeleton)
-        yield described, torch.tensor(self.state_sizes)
+        yield described, torch.tensor(self.state_sizes, dtype=torch.long, device="cpu")
 
     @property
     def _num_networks(self) -> int:

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from deltaai.errors import ModelError, StateError
 from deltaai.models.factor_graph import FactorGraph
+from deltaai.models.variable import StateIndex
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,7 @@ class Reduction:
 
     original: FactorGraph
     model: FactorGraph
-    fixed: dict[str, int]
+    fixed: dict[str, StateIndex]
     kept_states: tuple[tuple[int, ...], ...]
     log_scale: float
 

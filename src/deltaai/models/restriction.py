@@ -90,7 +90,7 @@ def restricted(model: FactorGraph, possible: Bool[Tensor, "all_states"]) -> Redu
         [_with_states(v, kept) for v, kept in zip(remaining, kept_states, strict=True)], groups
     )
     smaller.dtype, smaller.device = model.dtype, model.device
-    fixed = {model.variables[v].name: k for v, k in enumerate(values.tolist()) if k >= 0}
+    fixed = model.named_evidence({v: k for v, k in enumerate(values.tolist()) if k >= 0})
     return Reduction(model, smaller, fixed, kept_states, log_scale)
 
 

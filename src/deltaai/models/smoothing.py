@@ -20,6 +20,7 @@ from typing import TypeGuard
 
 import torch
 
+from deltaai.arguments import is_finite
 from deltaai.errors import ConfigError, ModelError
 from deltaai.models.factor_graph import FactorGraph
 from deltaai.models.groups import FactorGroup
@@ -94,9 +95,9 @@ def smoothed(model: FactorGraph, epsilon: float | int) -> FactorGraph:
     >>> smoothed(model, 0.01).factors[0].log_table.exp()[1]
     tensor([1.0000, 0.0200], dtype=torch.float64)
     """
-    if isinstance(epsilon, bool) or not 0 < epsilon < 1:
+    if not is_finite(epsilon) or not 0 < epsilon < 1:
         raise ConfigError(
-            f"epsilon is {epsilon!r}, but must lie between 0 and 1, both excluded: 1e-4 is usual"
+            f"smoothing is {epsilon!r}, but must lie between 0 and 1, both excluded: 1e-4 is usual"
         )
     if not has_zeros(model):
         return model

@@ -1,20 +1,43 @@
 """A discrete variable: a name and its labelled states.
 
 Inside the library variables are integers ``0..n-1`` and states are integers ``0..K-1``; names and
-labels live here, at the edges.
+labels live here, at the edges. One place, :meth:`Variable.index_of`, says what a value that stands
+for a state means, wherever it comes from (a mapping, a table, a file, the command line):
+
+- a value whose text is a label is that label: ``"yes"``, ``"1"``, ``True`` for ``"True"``;
+- ``"#1"`` is the index 1, and so is ``StateIndex(1)``, which nothing can misread;
+- a whole number is an index, unless it is also the text of another state's label. Of labels
+  ``"1", "2", "3"`` the number 1 has two readings, so it is refused;
+- digits in a text are an index where no label is a number, and refused where one is.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Integral
+from typing import Any
 
 from deltaai.errors import EvidenceError, ModelError, did_you_mean
 
+INDEX_MARK = "#"  # before a number it says that an index is meant
+_MOST_STATES = 2**24  # more is a slip of the hand, and their labels alone would fill the memory
 _LONGEST_INDEX = 18  # digits; longer ones are no index of anything
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?", re.ASCII)
+
+
+class StateIndex(int):
+    """The number of a state, counted from 0: an index that is never read as a label.
+
+    >>> Variable("grade", ["1", "2", "3"]).index_of(StateIndex(1))
+    1
+    """
+
+    __slots__ = ()
 
 
 @lru_cache(maxsize=256)
@@ -46,6 +69,12 @@ class Variable:
     def __init__(self, name: str, states: int | Sequence[str] = 2) -> None:
         if not isinstance(name, str) or not name:
             raise ModelError(f"a variable's name must be a non-empty string, not {name!r}")
+        if isinstance(states, str | bytes | AbstractSet):
+            kind = "a set has no order" if isinstance(states, AbstractSet) else "this is one text"
+            raise ModelError(
+                f"the states of variable {name!r} are {states!r}: {kind}; give a list of labels, "
+                "such as ['no', 'yes'], or their number"
+            )
         if isinstance(states, bool) or not isinstance(states, Integral | Iterable):
             raise ModelError(
                 f"the states of variable {name!r} are their number or labels, not {states!r}"
@@ -53,6 +82,8 @@ class Variable:
         if isinstance(states, Integral):
             if states < 1:
                 raise ModelError(f"variable {name!r} needs at least one state, not {states}")
+            if int(states) > _MOST_STATES:
+                raise ModelError(f"variable {name!r} has {states} states: at most {_MOST_STATES}")
             labels = _numbered(int(states))
         else:
             labels = tuple(str(label) for label in states)
@@ -69,24 +100,101 @@ class Variable:
         """Number of states."""
         return len(self.states)
 
-    def index_of(self, state: str | int) -> int:
+    def index_of(self, state: object) -> int:
         """Return the index of a state given by its label or its index.
 
-        A string is looked up as a label first and read as an index only if no label matches.
+        Parameters
+        ----------
+        state : a label; an index as ``"#1"``, as a :class:`StateIndex`, or as a whole number if
+            that is not the label of another state.
+
+        Raises
+        ------
+        EvidenceError
+            For what is no state, and for a number with two readings.
+
+        Examples
+        --------
+        >>> grade = Variable("grade", ["1", "2", "3"])
+        >>> grade.index_of("1"), grade.index_of("#1")
+        (0, 1)
+        >>> grade.index_of(1)
+        Traceback (most recent call last):
+        ...
+        deltaai.errors.EvidenceError: variable 'grade' has labels that are numbers, so 1 may be its
+        label '1' (index 0) or its index 1 (label '2'): write the text '1' for the label, or '#1'
+        for the index
         """
+        if isinstance(state, StateIndex):
+            return self._checked_index(int(state), state)
+        state = _plain(state)
         if isinstance(state, str):
-            if state in self.states:
-                return self.states.index(state)
-            if not state.isascii() or not state.isdigit() or len(state) > _LONGEST_INDEX:
-                listed = ", ".join(self.states[:8]) + (", ..." if len(self.states) > 8 else "")
-                raise EvidenceError(
-                    f"variable {self.name!r} has no state {state!r}"
-                    f"{did_you_mean(state, self.states)} (its states: {listed})"
-                )
-        is_index = isinstance(state, str | Integral) and not isinstance(state, bool)
-        if not is_index or not 0 <= (index := int(state)) < len(self.states):
+            return self._index_of_text(state)
+        if isinstance(state, bool) or not isinstance(state, Integral | float):
+            return self._index_of_label(str(state), state)
+        return self._index_of_number(state)
+
+    def _index_of_text(self, text: str) -> int:
+        for label in (text, text.strip()):
+            if label in self.states:
+                return self.states.index(label)
+        digits = text.strip().removeprefix(INDEX_MARK)
+        is_index = digits.isascii() and digits.isdigit() and len(digits) <= _LONGEST_INDEX
+        is_marked = text.strip().startswith(INDEX_MARK)
+        if not is_index or not (is_marked or self._index_needs_no_mark):
+            hint = ""
+            if is_index and int(digits) < len(self.states):
+                hint = f"; write '{INDEX_MARK}{digits}' for the state of index {digits}"
             raise EvidenceError(
-                f"variable {self.name!r} has no state {state!r}: "
+                f"variable {self.name!r} has no state {text!r}{did_you_mean(text, self.states)} "
+                f"(its states: {self._listed}){hint}"
+            )
+        return self._checked_index(int(digits), text)
+
+    def _index_of_label(self, label: str, given: object) -> int:
+        if label not in self.states:
+            raise EvidenceError(
+                f"variable {self.name!r} has no state {given!r} (its states: {self._listed})"
+            )
+        return self.states.index(label)
+
+    def _index_of_number(self, number: Any) -> int:  # noqa: ANN401
+        """State of a number, if its readings as a label and as an index agree."""
+        text, index = str(number), None
+        if isinstance(number, Integral) or number.is_integer():
+            # A column of whole numbers with blanks comes as floats, so 1.0 stands for 1 as well.
+            text = text if text in self.states else str(int(number))
+            index = int(number) if 0 <= number < len(self.states) else None
+        if text not in self.states:
+            return self._checked_index(-1 if index is None else index, number)
+        label = self.states.index(text)
+        if index is not None and index != label:
+            raise EvidenceError(
+                f"variable {self.name!r} has labels that are numbers, so {index} may be its label "
+                f"{text!r} (index {label}) or its index {index} (label {self.states[index]!r}): "
+                f"write the text {text!r} for the label, or '{INDEX_MARK}{index}' for the index"
+            )
+        return label
+
+    def _checked_index(self, index: int, given: object) -> int:
+        if not 0 <= index < len(self.states):
+            raise EvidenceError(
+                f"variable {self.name!r} has no state {given!r}: "
                 f"give a label or an index from 0 to {len(self.states) - 1}"
             )
         return index
+
+    @property
+    def _index_needs_no_mark(self) -> bool:
+        """Whether digits in a text can only be an index: no label is a number."""
+        return not any(_NUMBER.fullmatch(label) for label in self.states)
+
+    @property
+    def _listed(self) -> str:
+        return ", ".join(self.states[:8]) + (", ..." if len(self.states) > 8 else "")
+
+
+def _plain(value: object) -> object:
+    """The Python value of a number or truth value of numpy or torch; anything else as it is."""
+    is_scalar = getattr(value, "ndim", None) == 0 and hasattr(value, "item")
+    return value.item() if is_scalar else value  # type: ignore[attr-defined]

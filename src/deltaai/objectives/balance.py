@@ -73,7 +73,7 @@ def sub_trajectory_balance(potentials: Potentials, decay: float | int) -> Float[
     """
     places = torch.arange(len(potentials), device=potentials.device)
     gap = (places[:, None] - places).abs().to(potentials.dtype)
-    weights = torch.pow(torch.as_tensor(decay, dtype=gap.dtype), gap) * (gap > 0)
+    weights = torch.pow(float(decay), gap) * (gap > 0)
     weights = weights / weights.triu().sum()
     centred = potentials - potentials.mean(0)  # squares of large numbers would cancel badly
     own = weights.sum(1)[:, None] * centred

@@ -69,7 +69,9 @@ def draw_alternatives(
     if not len(num_states) or int(num_states.max()) <= 2:
         step = torch.ones_like(columns)
     else:
-        chance = torch.rand(columns.shape, generator=generator, device=columns.device)
+        chance = torch.rand(
+            columns.shape, generator=generator, device=columns.device, dtype=torch.float32
+        )
         step = (chance * others).long().clamp(max=others - 1) + 1
     return (columns + step) % num_states[:, None]
 

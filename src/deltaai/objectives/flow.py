@@ -51,7 +51,7 @@ class FlowNetwork(nn.Module):
         if not self.is_shared:
             self.body = body
         # Zero: flows begin at the reward so far, or at one.
-        self.head = nn.Linear(body.num_outputs, 1)
+        self.head = nn.Linear(body.num_outputs, 1, dtype=torch.float32, device="cpu")
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 

@@ -60,7 +60,9 @@ class LearnedFlow(nn.Module):
         self.decay = decay
         self.partial_energy: PartialEnergy = partial_energy
         self.partition_rate = partition_rate
-        self.log_partition = nn.Parameter(torch.tensor(float(log_partition)))
+        self.log_partition = nn.Parameter(
+            torch.tensor(float(log_partition), dtype=torch.float32, device="cpu")
+        )
 
     @property
     def needs_flow(self) -> bool:
@@ -94,7 +96,7 @@ class LearnedFlow(nn.Module):
             )
         if self.name.startswith("fl-"):
             return beta * partial_log_scores(scorer, columns, ranks, self.partial_energy)
-        rewards = torch.zeros(len(columns) + 1, columns.shape[1], dtype=torch.float64)
+        rewards = torch.zeros(len(columns) + 1, columns.shape[1], dtype=torch.float64, device="cpu")
         rewards[-1] = beta * scorer.log_score(columns.T)
         return rewards
 

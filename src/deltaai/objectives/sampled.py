@@ -56,7 +56,9 @@ class SampledDeltaObjective(Objective[SampledBatch]):
         self, proposal: Proposal, paths: Paths, generator: torch.Generator | None
     ) -> SampledBatch:
         """Choose variables of each order, and new values for them."""
-        chance = torch.rand(len(paths.dags), len(self.free), generator=generator)
+        chance = torch.rand(
+            len(paths.dags), len(self.free), generator=generator, dtype=torch.float32, device="cpu"
+        )
         variables = self.free[chance.argsort(1)[:, : self.num_chosen]]
         return self._batch(proposal, paths, variables, None, generator)
 

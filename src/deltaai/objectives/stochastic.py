@@ -72,7 +72,7 @@ def stochastic_square(
     generator : randomness of the choice.
     """
     f, mask = pad(f, (0, 2)), pad(mask, (0, 2))  # so that there are two to take
-    chance = torch.rand(f.shape, generator=generator, device=f.device)
+    chance = torch.rand(f.shape, generator=generator, device=f.device, dtype=torch.float32)
     # Real terms in random order come first.
     order = torch.where(mask, chance, chance + 1).argsort(-1)
     count = mask.sum(-1)
@@ -187,7 +187,9 @@ class _Draws:
         """
         num_variables = layout.num_variables
         parent = layout.slot_input
-        chance = torch.rand(len(parent), self.num_draws, generator=generator, dtype=torch.float64)
+        chance = torch.rand(
+            len(parent), self.num_draws, generator=generator, dtype=torch.float64, device="cpu"
+        )
         is_known = torch.ones_like(chance) if self.known is None else self.known.double()
         order = (parent[:, None] + 0.5 * chance + 0.5 * (1 - is_known)).argsort(0)
         count = chance.new_zeros(num_variables + 1, self.num_draws)  # the last takes padding
@@ -219,7 +221,7 @@ class _Draws:
                 continue
             slot = slots[changed, draw] - bucket.first_slot
             members, place = slot // bucket.num_inputs, slot % bucket.num_inputs
-            child, pair = bucket.variables[members], torch.arange(len(slot))
+            child, pair = bucket.variables[members], torch.arange(len(slot), device="cpu")
             rows = bucket.feature_rows[members]
             inputs = features[rows, draw[:, None, None]]
             inputs[pair, place] = flipped[rows[pair, place], draw[:, None]]
@@ -229,7 +231,7 @@ class _Draws:
                 seen = by_member[members, :, draw]
             logits = proposal.conditionals.logits_at(number, members, inputs, seen)
             flip = bucket.first_flip + slot[:, None] * bucket.num_logits
-            flip = flip + torch.arange(bucket.num_logits)
+            flip = flip + torch.arange(bucket.num_logits, device="cpu")
             logits = logits + factor_flips[flip, draw[:, None]]
             after = log_softmax_at(logits, columns[child, draw])
             ratios = ratios.index_put((changed, draw), before[child, draw] - after)

@@ -54,7 +54,7 @@ def sample_sub_dags(
     generator: torch.Generator | None = None,
 ) -> Int[Tensor, "cell sample"]:
     """Draw samples of every sub-DAG, and of nothing else."""
-    states = torch.zeros(len(plan.variables), num_samples, dtype=torch.long)
+    states = torch.zeros(len(plan.variables), num_samples, dtype=torch.long, device="cpu")
     features = _no_features(proposal, states)
     choose = policy.prepare((len(plan.centres), num_samples), generator)
     with torch.no_grad():
@@ -79,7 +79,7 @@ def prepare_sub_dags(
     """Compute what the states and the centres' new values fix, whatever the networks."""
     changed = states.index_copy(0, plan.centres, alternatives)
     both, num_samples = torch.cat((states, changed), dim=1), states.shape[1]
-    log_ratio = torch.zeros(alternatives.shape, dtype=proposal.model.dtype)
+    log_ratio = torch.zeros(alternatives.shape, dtype=proposal.model.dtype, device="cpu")
     with torch.no_grad():
         for term in plan.ratios:
             group, values = proposal.model.groups[term.group], both[term.cells]
@@ -123,7 +123,7 @@ def _factor_logits(
 ) -> Float[Tensor, "pair logit column"]:
     num_logits = proposal.layout.buckets[part.bucket].num_logits
     shape = (len(part.cells), num_logits, states.shape[1])
-    logits = torch.zeros(shape, dtype=proposal.model.dtype)
+    logits = torch.zeros(shape, dtype=proposal.model.dtype, device="cpu")
     for term in part.terms:
         group = proposal.model.groups[term.group]
         slices = relative_slices(group, term.factors, states[term.cells], term.place)
@@ -150,7 +150,7 @@ def _no_features(
     """Zeros, with room for the features of any variable in every cell."""
     most = max((bucket.num_states for bucket in proposal.layout.buckets), default=1)
     shape = (states.shape[0] + 1, most if most > 2 else 1, states.shape[1])
-    return torch.zeros(shape, dtype=proposal.model.dtype)
+    return torch.zeros(shape, dtype=proposal.model.dtype, device="cpu")
 
 
 def _encoded(
@@ -159,4 +159,4 @@ def _encoded(
     """Features as in :class:`~deltaai.conditionals.encoding.Encoding`."""
     if num_states <= 2:
         return (2 * states - 1)[:, None]
-    return (states[:, None] == torch.arange(num_states)[:, None]).long()
+    return (states[:, None] == torch.arange(num_states, device="cpu")[:, None]).long()

@@ -126,9 +126,9 @@ class SubDagPlanner:
 
     def _plan(self, orders: Sequence[Sequence[int]], variables: Sequence[int]) -> SubDagPlan:
         cells = _Cells.of(orders, self.proposal.layout.num_variables)
-        sub_dags = torch.arange(len(orders))
-        centres = cells.find(sub_dags, torch.tensor(variables, dtype=torch.long))
-        everything = torch.arange(len(cells.variables))
+        sub_dags = torch.arange(len(orders), device="cpu")
+        centres = cells.find(sub_dags, torch.tensor(variables, dtype=torch.long, device="cpu"))
+        everything = torch.arange(len(cells.variables), device="cpu")
         ratios = list(self._factors_with(cells, centres))
         if any(bool((term.cells < 0).any()) for term in ratios):
             raise GraphError("a factor joins variables that are not joined in the chordal graph")
@@ -166,7 +166,7 @@ class SubDagPlanner:
 
     def _inside(self, cells: _Cells) -> Iterator[Term]:
         """Factors of which a cell is the last: all others are among its parents."""
-        for term in self._factors_with(cells, torch.arange(len(cells.variables))):
+        for term in self._factors_with(cells, torch.arange(len(cells.variables), device="cpu")):
             is_last = ((term.cells >= 0) & (term.cells <= term.items)).all(0)
             chosen = is_last.nonzero().squeeze(1)
             if len(chosen):
@@ -185,7 +185,7 @@ class SubDagPlanner:
             known = (found >= 0) & (found < some[:, None])
             input_cells = found.where(known, len(cells.variables))
             item = torch.full_like(cells.variables, -1)
-            item[some] = torch.arange(len(some))
+            item[some] = torch.arange(len(some), device="cpu")
             terms = []
             for term in inside:
                 mine = (item[term.items] >= 0).nonzero().squeeze(1)
@@ -206,9 +206,11 @@ class _Cells:
 
     @classmethod
     def of(cls, orders: Sequence[Sequence[int]], num_variables: int) -> _Cells:
-        variables = torch.tensor([v for order in orders for v in order], dtype=torch.long)
-        lengths = torch.tensor([len(order) for order in orders], dtype=torch.long)
-        sub_dags = torch.arange(len(orders)).repeat_interleave(lengths)
+        variables = torch.tensor(
+            [v for order in orders for v in order], dtype=torch.long, device="cpu"
+        )
+        lengths = torch.tensor([len(order) for order in orders], dtype=torch.long, device="cpu")
+        sub_dags = torch.arange(len(orders), device="cpu").repeat_interleave(lengths)
         keys, by_key = (sub_dags * (num_variables + 1) + variables).sort()
         return cls(variables, sub_dags, keys, by_key, num_variables)
 
@@ -225,7 +227,7 @@ def _depths(cells: _Cells, parts: Sequence[Part]) -> Int[Tensor, "cell"]:
     children = [part.cells.repeat_interleave(part.known.sum(1)) for part in parts]
     parent, child = (torch.cat([cells.variables[:0], *found]) for found in (parents, children))
     first = torch.searchsorted(cells.sub_dags, cells.sub_dags)
-    position = torch.arange(len(first)) - first
+    position = torch.arange(len(first), device="cpu") - first
     by_position = position[child].argsort(stable=True)
     counts = torch.bincount(position[child])
     depth = torch.zeros_like(cells.variables)

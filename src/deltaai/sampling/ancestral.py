@@ -47,10 +47,12 @@ def sample_ancestrally(
     """Draw samples in each order; also return their log q (of q itself, whatever the policy)."""
     layout, dtype = proposal.layout, proposal.model.dtype
     shape = (schedule.num_dags, num_samples)
-    states = torch.zeros(layout.num_variables * schedule.num_dags, num_samples, dtype=torch.long)
+    states = torch.zeros(
+        layout.num_variables * schedule.num_dags, num_samples, dtype=torch.long, device="cpu"
+    )
     num_rows = (layout.encoding.num_rows + 1) * schedule.num_dags
-    features = torch.zeros(num_rows, num_samples, dtype=dtype)
-    log_q = torch.zeros(shape, dtype=dtype)
+    features = torch.zeros(num_rows, num_samples, dtype=dtype, device="cpu")
+    log_q = torch.zeros(shape, dtype=dtype, device="cpu")
     choose = policy.prepare(shape, generator)
     with torch.no_grad():
         filling = Filling(proposal, schedule.num_dags, states, features)

@@ -63,7 +63,7 @@ class AnyOrderPolicy(AnyOrderNetwork):
         columns = torch.zeros(self.num_variables, num_samples, dtype=torch.long, device=device)
         ranks = torch.zeros_like(columns)
         is_set = torch.zeros(num_samples, self.num_variables, dtype=torch.bool, device=device)
-        chance = torch.rand(num_samples, 1, generator=generator)
+        chance = torch.rand(num_samples, 1, generator=generator, dtype=torch.float32, device="cpu")
         is_tempered = (chance < policy.tempered_share).to(device)
         scale = torch.where(is_tempered, 1 / policy.temperature, 1.0).to(self.heads.dtype)
         here = torch.arange(num_samples, device=device)
@@ -89,7 +89,11 @@ class AnyOrderPolicy(AnyOrderNetwork):
         """Draw, for complete states, orders in which they could have been set, from P_B."""
         self._check(columns)
         if not self.is_backward_learned:
-            return torch.rand(columns.shape, generator=generator).argsort(0).to(columns.device)
+            return (
+                torch.rand(columns.shape, generator=generator, dtype=torch.float32, device="cpu")
+                .argsort(0)
+                .to(columns.device)
+            )
         ranks = torch.zeros_like(columns, dtype=torch.long)
         is_set = torch.ones_like(columns.T, dtype=torch.bool)
         here = torch.arange(columns.shape[1], device=columns.device)
@@ -159,7 +163,7 @@ class AnyOrderPolicy(AnyOrderNetwork):
         return by_state.logsumexp(1) - math.log(num_paths)
 
     def _check(self, columns: Tensor, ranks: Tensor | None = None) -> None:
-        counts = torch.tensor(self.num_states, device=columns.device)[:, None]
+        counts = torch.tensor(self.num_states, device=columns.device, dtype=torch.long)[:, None]
         if len(columns) != len(counts) or bool(((columns < 0) | (columns >= counts)).any()):
             raise StateError(
                 f"columns of shape {tuple(columns.shape)} are no states of {len(counts)} variables "

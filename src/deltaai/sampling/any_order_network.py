@@ -68,12 +68,12 @@ class AnyOrderNetwork(nn.Module):
         self.num_variables = len(self.num_states)
         self.is_backward_learned = is_backward_learned
         self.encoding = Encoding.of(self.num_states)
-        counts = torch.tensor(self.num_states)
+        counts = torch.tensor(self.num_states, dtype=torch.long, device="cpu")
         first = counts.cumsum(0) - counts
-        variable = torch.arange(len(counts)).repeat_interleave(counts)
+        variable = torch.arange(len(counts), device="cpu").repeat_interleave(counts)
         self.register_buffer("first_pair", first, persistent=False)
         self.register_buffer("pair_variable", variable, persistent=False)
-        value = torch.arange(len(variable)) - first[variable]
+        value = torch.arange(len(variable), device="cpu") - first[variable]
         self.register_buffer("pair_value", value, persistent=False)
         self.body = DenseLayers(self.encoding.num_rows, hidden, depth, generator)
         num_backward = self.num_variables if is_backward_learned else 0

@@ -64,7 +64,7 @@ class _Columns:
         features = layout.encoding.encode(states, dtype)
         features[:-1] *= observed[layout.encoding.owners]  # the rest is not there yet
         self.filling = Filling(proposal, 1, states, features)
-        self.log_drawn = torch.zeros(columns.shape[1], dtype=dtype)
+        self.log_drawn = torch.zeros(columns.shape[1], dtype=dtype, device="cpu")
         self.log_given = torch.zeros_like(self.log_drawn)
 
     @property
@@ -144,7 +144,9 @@ def sample_sequentially(
     p~(x) / q(x) times that.
     """
     choose = ON_POLICY.prepare((1, columns.shape[1]), generator)
-    log_weights = torch.zeros(num_groups, columns.shape[1] // num_groups, dtype=torch.float64)
+    log_weights = torch.zeros(
+        num_groups, columns.shape[1] // num_groups, dtype=torch.float64, device="cpu"
+    )
     with torch.no_grad():
         filled = _Columns(proposal, columns, observed, known)
         for level in schedule.levels:
@@ -168,9 +170,11 @@ def _resampled(
 ) -> Int[Tensor, "batch"]:
     """Columns that survive, by systematic resampling within the groups that want it."""
     groups, particles = weights.shape
-    offset = torch.rand(groups, 1, generator=generator, dtype=weights.dtype)
-    points = (torch.arange(particles) + offset) / particles
+    offset = torch.rand(groups, 1, generator=generator, dtype=weights.dtype, device="cpu")
+    points = (torch.arange(particles, device="cpu") + offset) / particles
     cumulative = weights.cumsum(1)
     chosen = torch.searchsorted(cumulative / cumulative[:, -1:], points, right=True)
-    chosen = chosen.clamp(max=particles - 1).where(is_wanted[:, None], torch.arange(particles))
-    return (chosen + particles * torch.arange(groups)[:, None]).flatten()
+    chosen = chosen.clamp(max=particles - 1).where(
+        is_wanted[:, None], torch.arange(particles, device="cpu")
+    )
+    return (chosen + particles * torch.arange(groups, device="cpu")[:, None]).flatten()

@@ -169,7 +169,9 @@ def _standard_error(values: Float64[Tensor, "sample"]) -> float:
 
 def _checked(log_weights: LogWeights) -> Float64[Tensor, "sample"]:
     """The weights as doubles, after refusing what cannot be weights."""
-    checked = torch.as_tensor(log_weights).detach().to(torch.float64)
+    if not isinstance(log_weights, Tensor):
+        log_weights = torch.from_numpy(np.asarray(log_weights))
+    checked = log_weights.detach().to(torch.float64)
     if checked.ndim != 1 or checked.numel() == 0:
         raise WeightError(
             f"log weights must have shape (samples,) with at least one sample, "

@@ -37,7 +37,10 @@ class Policy:
         """Fix which samples are tempered, and return the function that draws states."""
         scale: Tensor | None = None
         if self.temperature != 1 and self.tempered_share < 1:
-            is_tempered = torch.rand(shape, generator=generator) < self.tempered_share
+            is_tempered = (
+                torch.rand(shape, generator=generator, dtype=torch.float32, device="cpu")
+                < self.tempered_share
+            )
             scale = torch.where(is_tempered, 1 / self.temperature, 1.0)
 
         def choose(
@@ -55,7 +58,9 @@ class Policy:
 
     def _draw(self, logits: Tensor, generator: torch.Generator | None) -> Tensor:
         pairs, num_logits, samples = logits.shape
-        threshold = torch.rand(pairs, samples, generator=generator, dtype=logits.dtype)
+        threshold = torch.rand(
+            pairs, samples, generator=generator, dtype=logits.dtype, device="cpu"
+        )
         if num_logits == 1:  # two states
             second = torch.sigmoid(logits.squeeze(1))
             if self.uniform_share:

@@ -10,12 +10,12 @@ and what a schedule means step by step is in :mod:`deltaai.training.schedules`.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
+from deltaai.arguments import checked_count, checked_number, checked_seed, is_finite
 from deltaai.errors import ConfigError, Setting, did_you_mean
 
 Schedule = Literal["cosine", "step", "constant"]
@@ -147,7 +147,7 @@ class TrainingConfig:
             "checkpoint_every",
         ):
             self._check_whole(name, 0)
-        self._check_whole("seed", 0, 2**63 - 1)  # what both torch and numpy take
+        object.__setattr__(self, "seed", checked_seed(self.seed))
         for name in ("learning_rate", "polish_rate", "partition_rate", "decay", "temperature"):
             self._check_number(name)
         for name in ("gradient_clip", "time_limit", "target_kl"):
@@ -159,7 +159,7 @@ class TrainingConfig:
         if self.target_ess is not None:
             self._check_number("target_ess", highest=1)
         self._check_number("exploration", highest=1, is_zero_allowed=True)
-        if not _is_finite(self.log_partition):
+        if not is_finite(self.log_partition):
             raise ConfigError(
                 Setting("log_partition"), f" is {self.log_partition!r}; it must be a finite number"
             )
@@ -201,29 +201,15 @@ class TrainingConfig:
         return cls(**values)
 
     def _check_whole(self, name: str, lowest: int, highest: int | None = None) -> None:
-        value = getattr(self, name)
-        is_whole = isinstance(value, int) and not isinstance(value, bool)
-        if not is_whole or value < lowest or (highest is not None and value > highest):
-            upper = "" if highest is None else f" and at most {highest}"
-            raise ConfigError(
-                Setting(name), f" is {value!r}; it must be a whole number, at least {lowest}{upper}"
-            )
+        checked = checked_count(name, getattr(self, name), lowest, highest)
+        object.__setattr__(self, name, checked)  # a plain one, whatever it came as
 
     def _check_number(
         self, name: str, highest: int | None = None, is_zero_allowed: bool = False
     ) -> None:
         value = getattr(self, name)
-        is_in_range = _is_finite(value) and (
-            (value > 0 or (is_zero_allowed and value == 0))
-            and (highest is None or value <= highest)
-        )
-        if not is_in_range:
-            lower = "at least 0" if is_zero_allowed else "above 0"
-            upper = "" if highest is None else f" and at most {highest}"
-            raise ConfigError(
-                Setting(name), f" is {value!r}; it must be a finite number {lower}{upper}"
-            )
-        object.__setattr__(self, name, float(value))  # so that equal settings read alike in files
+        checked = checked_number(name, value, highest, is_zero_allowed=is_zero_allowed)
+        object.__setattr__(self, name, checked)  # so that equal settings read alike in files
 
     def _check_choice(self, name: str, choices: tuple[str, ...]) -> None:
         value = getattr(self, name)
@@ -234,7 +220,7 @@ class TrainingConfig:
 
     def _check_step_decay_at(self) -> None:
         at = self.step_decay_at
-        if not isinstance(at, tuple) or not all(_is_finite(fraction) for fraction in at):
+        if not isinstance(at, tuple) or not all(is_finite(fraction) for fraction in at):
             raise ConfigError(
                 Setting("step_decay_at"), f" is {at!r}; it must be a tuple of numbers"
             )
@@ -283,10 +269,3 @@ class TrainingConfig:
                     Setting("evaluate_every"),
                     " is 0, so it would never be measured",
                 )
-
-
-def _is_finite(value: object) -> bool:
-    """Whether it is a number a float can hold (truth values are not, though Python counts them)."""
-    if isinstance(value, bool) or not isinstance(value, float | int):
-        return False
-    return abs(value) <= sys.float_info.max

@@ -80,7 +80,7 @@ class FullSamples(Task):
         each = max(size // len(self.dags), 1)
         if self.data is not None:
             shape = (each * len(self.dags),)
-            rows = torch.randint(len(self.data), shape, generator=generator)
+            rows = torch.randint(len(self.data), shape, generator=generator, device="cpu")
             states = self.data[rows].T.contiguous()
         else:
             columns, _ = sample_ancestrally(
@@ -109,7 +109,9 @@ class FullSamples(Task):
         """Orders, states, and what the objective drew."""
         assert self.paths is not None
         return {
-            "orders": torch.tensor([dag.order for dag in self.dags]),
+            "orders": torch.tensor(
+                [dag.order for dag in self.dags], dtype=torch.long, device="cpu"
+            ),
             "states": self.paths.columns,
             "beta": self.paths.beta,
             "drawn": self.objective.drawn(self.batch),

@@ -70,9 +70,12 @@ class GivenEvidence(Task):
     ) -> None:
         """Draw evidence, then the unobserved variables given it."""
         columns, observed = self.draw_evidence(size, beta, generator)
-        chance = torch.rand(columns.shape, generator=generator)
+        chance = torch.rand(columns.shape, generator=generator, dtype=torch.float32, device="cpu")
         uniform = (chance * self.num_states[:, None]).long()
-        is_uniform = torch.rand(size, generator=generator) < _UNIFORM_SHARE
+        is_uniform = (
+            torch.rand(size, generator=generator, dtype=torch.float32, device="cpu")
+            < _UNIFORM_SHARE
+        )
         columns = uniform.where(is_uniform, columns)
         columns, _ = self.sample(columns, observed, policy, beta, generator)
         alternatives = draw_alternatives(columns, self.num_states, generator)
@@ -172,17 +175,21 @@ class AnyEvidence(GivenEvidence):
         """States of q without evidence, and random sets of their variables."""
         columns, nothing = self.one_evidence(size, generator)
         columns, _ = self.sample(columns, nothing, ON_POLICY, beta, generator)
-        number = torch.randint(1, self.most_observed + 2, (size,), generator=generator) - 1
-        is_empty = torch.rand(size, generator=generator) < _EMPTY_SHARE
+        number = (
+            torch.randint(1, self.most_observed + 2, (size,), generator=generator, device="cpu") - 1
+        )
+        is_empty = (
+            torch.rand(size, generator=generator, dtype=torch.float32, device="cpu") < _EMPTY_SHARE
+        )
         number = number.masked_fill(is_empty, 0)
-        chance = torch.rand(columns.shape, generator=generator)
+        chance = torch.rand(columns.shape, generator=generator, dtype=torch.float32, device="cpu")
         return columns, chance.argsort(0).argsort(0) < number
 
     def one_evidence(
         self, size: int, generator: torch.Generator
     ) -> tuple[Int[Tensor, "var batch"], Observed]:
         """None at all."""
-        nothing = torch.zeros(len(self.num_states), size, dtype=torch.bool)
+        nothing = torch.zeros(len(self.num_states), size, dtype=torch.bool, device="cpu")
         return nothing.long(), nothing
 
 
@@ -196,7 +203,7 @@ class FixedEvidence(GivenEvidence):
 
     def __init__(self, proposal: Proposal, orders: Orders, variables: Sequence[int]) -> None:
         super().__init__(proposal, orders)
-        self.observed = torch.zeros(len(self.num_states), 1, dtype=torch.bool)
+        self.observed = torch.zeros(len(self.num_states), 1, dtype=torch.bool, device="cpu")
         self.observed[list(variables)] = True
         self.kernel = GibbsKernel(self.scorer)
         self.chains: ChainState | None = None

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from deltaai.errors import FormatError, Setting, TrainingError, one_line
 from deltaai.objectives.log_variance import LogVarianceObjective
+from deltaai.randomness import generator_of
 from deltaai.sampling.importance import ImportanceEstimate
 from deltaai.sampling.policies import ON_POLICY, Policy
 from deltaai.training import polishing
@@ -70,7 +71,7 @@ class Trainer:
     identity: Mapping[str, str | int | float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.generator = torch.Generator().manual_seed(self.config.seed)
+        self.generator = generator_of(self.config.seed)
         self.rng = np.random.default_rng(self.config.seed)
         self.parameters = list(self.task.trained.parameters())
         groups = self.task.parameter_groups(self.config.learning_rate)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from jaxtyping import Int
 from torch import Tensor
 
@@ -16,6 +15,7 @@ from deltaai.objectives.gflownet import BalanceObjective
 from deltaai.objectives.log_variance import LogVarianceObjective
 from deltaai.objectives.sampled import SampledDeltaObjective
 from deltaai.objectives.stochastic import StochasticDeltaObjective
+from deltaai.randomness import generator_of
 from deltaai.sampling.orders import Orders
 from deltaai.training.config import TrainingConfig
 from deltaai.training.full_samples import FullSamples
@@ -67,6 +67,6 @@ def objective_of(config: TrainingConfig, proposal: Proposal, orders: Orders) -> 
                 partial_energy=config.partial_energy,
                 partition_rate=config.partition_rate,
                 log_partition=config.log_partition,
-                generator=torch.Generator().manual_seed(config.seed),
+                generator=generator_of(config.seed),
             )
     raise ConfigError(f"{config.objective!r} is no objective at full samples")

@@ -1,11 +1,9 @@
-"""Checks of what a user passes to the zoo, and the random source made from a seed."""
+"""Checks of what a user passes to the zoo."""
 
 from __future__ import annotations
 
 import math
 import operator
-
-import torch
 
 from deltaai.errors import ModelError
 
@@ -35,11 +33,3 @@ def checked_scale(name: str, value: float) -> float:
     if not math.isfinite(scale) or scale < 0:
         raise ModelError(f"{name} must be finite and not negative, not {value!r}")
     return scale
-
-
-def generator_of(seed: int) -> torch.Generator:
-    """Return a random source of one's own, so that global random numbers stay as they are."""
-    checked = checked_count("seed", seed, least=0)
-    if checked >= 2**63:
-        raise ModelError(f"seed must be less than 2**63, not {seed!r}")
-    return torch.Generator().manual_seed(checked)

@@ -20,8 +20,9 @@ from torch import Tensor, nn
 from deltaai.models.factor_graph import FactorGraph
 from deltaai.models.neural_group import NeuralGroup
 from deltaai.models.variable import Variable
-from deltaai.models.zoo.arguments import checked_count, checked_scale, generator_of
+from deltaai.models.zoo.arguments import checked_count, checked_scale
 from deltaai.models.zoo.layouts import consecutive, plaquettes, row_variables, square_variables
+from deltaai.randomness import generator_of
 
 ARITY = 4
 NUM_HIDDEN = 10
@@ -79,9 +80,10 @@ def _random_networks(
     skeleton.requires_grad_(False)
     count = len(scopes)
     stacked = {
-        name: sigma * torch.randn(count, *value.shape, generator=generator, dtype=torch.float64)
+        name: sigma
+        * torch.randn(count, *value.shape, generator=generator, dtype=torch.float64, device="cpu")
         for name, value in skeleton.state_dict().items()
     }
-    numbers = torch.arange(count)
+    numbers = torch.arange(count, device="cpu")
     group = NeuralGroup(numbers, scopes, (2,) * ARITY, numbers, skeleton, stacked)
     return FactorGraph.from_groups(variables, [group])

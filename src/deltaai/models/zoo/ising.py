@@ -23,7 +23,7 @@ from torch import Tensor
 from deltaai.models.factor_graph import FactorGraph
 from deltaai.models.spin_group import SpinGroup
 from deltaai.models.variable import Variable
-from deltaai.models.zoo.arguments import checked_count, checked_scale, generator_of
+from deltaai.models.zoo.arguments import checked_count, checked_scale
 from deltaai.models.zoo.layouts import (
     ladder_pairs,
     lattice_pairs,
@@ -31,6 +31,7 @@ from deltaai.models.zoo.layouts import (
     square_variables,
     torus_pairs,
 )
+from deltaai.randomness import generator_of
 
 
 def ising_ladder(num_variables: int, sigma: float, seed: int) -> FactorGraph:
@@ -111,7 +112,7 @@ def spin_glass_grid(side: int, seed: int, scale: float = 1.0) -> FactorGraph:
     side = checked_count("side", side, least=1)
     scale = checked_scale("scale", scale)
     pairs = lattice_pairs(side)
-    drawn = torch.randn(len(pairs), generator=generator_of(seed), dtype=torch.float64)
+    drawn = torch.randn(len(pairs), generator=generator_of(seed), dtype=torch.float64, device="cpu")
     return _of_spins(square_variables(side), [(pairs, scale * drawn)])
 
 
@@ -121,13 +122,13 @@ def _random_ising(
     sigma, generator = checked_scale("sigma", sigma), generator_of(seed)
     couplings = _random_signs(len(pairs), generator)
     fields = _random_signs(len(variables), generator)
-    each = torch.arange(len(variables))[:, None]
+    each = torch.arange(len(variables), device="cpu")[:, None]
     # 2σ: the symmetric J holds each pair at (u, v) and at (v, u).
     return _of_spins(variables, [(pairs, 2 * sigma * couplings), (each, sigma * fields)])
 
 
 def _random_signs(count: int, generator: torch.Generator) -> Float[Tensor, "sign"]:
-    return 2.0 * torch.randint(2, (count,), generator=generator).double() - 1.0
+    return 2.0 * torch.randint(2, (count,), generator=generator, device="cpu").double() - 1.0
 
 
 def _of_spins(
@@ -139,6 +140,8 @@ def _of_spins(
     first = 0
     for scopes, strengths in parts:
         if len(scopes):
-            groups.append(SpinGroup(first + torch.arange(len(scopes)), scopes, strengths))
+            groups.append(
+                SpinGroup(first + torch.arange(len(scopes), device="cpu"), scopes, strengths)
+            )
             first += len(scopes)
     return FactorGraph.from_groups(variables, groups)

@@ -73,7 +73,7 @@ def plaquettes(side: int) -> Scopes:
 
 
 def _numbering(side: int) -> Int[Tensor, "row column"]:
-    return torch.arange(side * side).reshape(side, side)
+    return torch.arange(side * side, device="cpu").reshape(side, side)
 
 
 def _beside(*places: Int[Tensor, "row column"]) -> Scopes:
@@ -81,5 +81,5 @@ def _beside(*places: Int[Tensor, "row column"]) -> Scopes:
 
 
 def _runs(num_variables: int, length: int) -> Scopes:
-    starts = torch.arange(max(num_variables - length + 1, 0))
-    return starts[:, None] + torch.arange(length)
+    starts = torch.arange(max(num_variables - length + 1, 0), device="cpu")
+    return starts[:, None] + torch.arange(length, device="cpu")

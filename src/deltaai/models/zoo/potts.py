@@ -12,8 +12,9 @@ import torch
 
 from deltaai.models.factor_graph import FactorGraph
 from deltaai.models.table_group import TableGroup
-from deltaai.models.zoo.arguments import checked_count, checked_scale, generator_of
+from deltaai.models.zoo.arguments import checked_count, checked_scale
 from deltaai.models.zoo.layouts import lattice_pairs, square_variables
+from deltaai.randomness import generator_of
 
 
 def potts_lattice(side: int, states: int, sigma: float, seed: int) -> FactorGraph:
@@ -37,14 +38,18 @@ def potts_lattice(side: int, states: int, sigma: float, seed: int) -> FactorGrap
     sigma, generator = checked_scale("sigma", sigma), generator_of(seed)
     pairs, variables = lattice_pairs(side), square_variables(side, states)
     num_pairs, num_variables = len(pairs), len(variables)
-    signs = 2.0 * torch.randint(2, (num_pairs,), generator=generator).double() - 1.0
-    couplings = 2 * sigma * signs[:, None, None] * torch.eye(states, dtype=torch.float64)
-    fields = torch.randint(2, (num_variables, states), generator=generator).double()
-    numbers = torch.arange(num_pairs + num_variables)
+    signs = 2.0 * torch.randint(2, (num_pairs,), generator=generator, device="cpu").double() - 1.0
+    couplings = (
+        2 * sigma * signs[:, None, None] * torch.eye(states, dtype=torch.float64, device="cpu")
+    )
+    fields = torch.randint(2, (num_variables, states), generator=generator, device="cpu").double()
+    numbers = torch.arange(num_pairs + num_variables, device="cpu")
     groups = [
         TableGroup(numbers[:num_pairs], pairs, couplings),
         TableGroup(
-            numbers[num_pairs:], torch.arange(num_variables)[:, None], sigma * (2.0 * fields - 1.0)
+            numbers[num_pairs:],
+            torch.arange(num_variables, device="cpu")[:, None],
+            sigma * (2.0 * fields - 1.0),
         ),
     ]
     return FactorGraph.from_groups(variables, [group for group in groups if group.num_factors])

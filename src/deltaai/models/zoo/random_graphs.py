@@ -13,7 +13,8 @@ from deltaai.errors import ModelError
 from deltaai.models.factor_graph import FactorGraph
 from deltaai.models.factors import ConditionalTable, TableFactor
 from deltaai.models.variable import Variable
-from deltaai.models.zoo.arguments import checked_count, checked_scale, generator_of
+from deltaai.models.zoo.arguments import checked_count, checked_scale
+from deltaai.randomness import generator_of
 
 
 def random_factor_graph(
@@ -59,10 +60,13 @@ def random_factor_graph(
     factors = []
     for _ in range(num_factors):
         arity = _integer(1, min(max_arity, num_variables), generator)
-        scope = torch.randperm(num_variables, generator=generator)[:arity].tolist()
+        scope = torch.randperm(num_variables, generator=generator, device="cpu")[:arity].tolist()
         sizes = [variables[v].num_states for v in scope]
-        table = scale * torch.randn(sizes, generator=generator, dtype=torch.float64)
-        is_zero = torch.rand(sizes, generator=generator, dtype=torch.float64) < zero_fraction
+        table = scale * torch.randn(sizes, generator=generator, dtype=torch.float64, device="cpu")
+        is_zero = (
+            torch.rand(sizes, generator=generator, dtype=torch.float64, device="cpu")
+            < zero_fraction
+        )
         is_zero[tuple(planted[v] for v in scope)] = False
         names = [variables[v].name for v in scope]
         factors.append(TableFactor(names, table.masked_fill(is_zero, -torch.inf)))
@@ -97,12 +101,14 @@ def random_bayesian_network(
     max_parents = checked_count("max_parents", max_parents, least=0)
     generator = generator_of(seed)
     variables = _random_variables(num_variables, min_states, max_states, generator)
-    order = torch.randperm(num_variables, generator=generator)
+    order = torch.randperm(num_variables, generator=generator, device="cpu")
 
     tables = []
     for position, child in enumerate(order.tolist()):
         num_parents = _integer(0, min(max_parents, position), generator)
-        chosen = order[torch.randperm(position, generator=generator)[:num_parents]].tolist()
+        chosen = order[
+            torch.randperm(position, generator=generator, device="cpu")[:num_parents]
+        ].tolist()
         sizes = [variables[v].num_states for v in (*chosen, child)]
         names = [variables[v].name for v in chosen]
         tables.append(
@@ -124,11 +130,11 @@ def _random_variables(
 
 def _random_rows(sizes: list[int], generator: torch.Generator) -> Tensor:
     """Distributions along the last axis: normalised exponential draws are uniform over them."""
-    uniform = torch.rand(sizes, generator=generator, dtype=torch.float64)
+    uniform = torch.rand(sizes, generator=generator, dtype=torch.float64, device="cpu")
     draws = -torch.log1p(-uniform) + torch.finfo(torch.float64).tiny  # never a row of zeros
     return draws / draws.sum(-1, keepdim=True)
 
 
 def _integer(low: int, high: int, generator: torch.Generator) -> int:
     """A random integer, both bounds included."""
-    return int(torch.randint(low, high + 1, (), generator=generator))
+    return int(torch.randint(low, high + 1, (), generator=generator, device="cpu"))
