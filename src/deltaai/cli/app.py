@@ -307,6 +307,7 @@ def sample(
     evidence: EvidenceWords = None,
     evidence_file: EvidenceFile = None,
     memory_limit: MemoryLimit = None,
+    time_limit: TimeLimit = None,
     seed: Seed = 0,
     output: Annotated[
         Path | None,
@@ -337,6 +338,7 @@ def sample(
         number,
         seed=seed,
         memory_limit=parse_bytes(memory_limit),
+        time_limit=time_limit,
         output=output,
         is_json=json,
         is_csv=csv,

@@ -27,12 +27,14 @@ class Answer(Shown):
     partition : log Z of the model given the evidence.
     plan : what was predicted before, if there was something to plan.
     seconds : time the whole took, planning and training included.
+    notes : what else is worth knowing, one sentence each; it does not lower the status.
     """
 
     marginals: Marginals
     partition: Estimate
     plan: Plan | None = None
     seconds: float = 0.0
+    notes: tuple[str, ...] = ()
 
     @property
     def log_partition(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,7 @@ def fit(
     >>> sampler.log_partition(1000).ess_fraction > 0.9
     True
     """
+    entered = time.perf_counter()
     if model.num_variables == 0:
         raise ModelError("the model has no variables, so there is nothing to train")
     check_initial(initial)
@@ -157,6 +159,7 @@ def fit(
     is_resumed = resume and path is not None and path.exists()
     if is_resumed and path is not None:
         trainer.resume(path)
+    trainer.seconds += time.perf_counter() - entered  # a limit of time is for all of it
     log_path = None if metrics is None else Path(metrics)
     with (
         reporting(progress, watch) as reports,
@@ -170,8 +173,7 @@ def fit(
         told = fractions_of(progress, watch) if callable(progress) else reports.training
         trainer.run(checkpoint=path, metrics=log, watch=told)
         history = [dict(row) for row in trainer.history]
-    rest = (family, width, given, smoothing, history)
-    return Sampler(model, proposal, sources, config, *rest)
+    return Sampler(model, proposal, sources, config, family, width, given, smoothing, history)
 
 
 def _given(
