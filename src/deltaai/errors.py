@@ -125,6 +125,27 @@ class NotAffordableError(DeltaAIError):
     """A question for which no method is within the limits of memory and time."""
 
 
+class TimeLimitError(NotAffordableError):
+    """Work that was stopped because its time was over.
+
+    Parameters
+    ----------
+    what : what was not ready.
+    time_limit : seconds that it might take.
+    """
+
+    def __init__(self, what: str, time_limit: float | int) -> None:
+        self.what = what
+        self.time_limit = time_limit
+        super().__init__(
+            f"the time limit of {time_limit:g} s ended before {what} was ready; raise it, or ask "
+            "for less"
+        )
+
+    def __reduce__(self) -> tuple[type, tuple[str, float | int]]:
+        return type(self), (self.what, self.time_limit)
+
+
 class MemoryLimitError(NotAffordableError, MemoryError):
     """An exact computation whose tables would not fit, refused before anything is allocated.
 

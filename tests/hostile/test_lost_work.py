@@ -1,8 +1,10 @@
 """Nothing that took time is lost: models, checkpoints, histories, outputs beside one that fails."""
 
+import errno
 import json
 import os
 import re
+from contextlib import contextmanager
 
 import pytest
 
@@ -186,10 +188,17 @@ def test_a_history_that_is_none_is_refused(interrupted, history):
         dai.fit(lattice(), checkpoint=interrupted, resume=True, **SETTINGS)
 
 
+class FullDisk:
+    """A file on a disk that has no room."""
+
+    def write(self, _):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
 @pytest.fixture
 def full_disk(monkeypatch):
     """Let files with some suffix be written no more, once the command is under way."""
-    write = atomic.replace_file
+    write, as_it_comes = atomic.replace_file, atomic.replacing
 
     def fill(module, suffix):
         def replace_file(path, content):
@@ -197,7 +206,13 @@ def full_disk(monkeypatch):
                 raise OutputError(f"cannot write {path}: No space left on device")
             write(path, content)
 
+        @contextmanager
+        def replacing(path):
+            with as_it_comes(path) as stream:
+                yield FullDisk() if str(path).endswith(suffix) else stream
+
         monkeypatch.setattr(f"{module}.replace_file", replace_file)
+        monkeypatch.setattr(f"{module}.replacing", replacing, raising=False)
 
     return fill
 

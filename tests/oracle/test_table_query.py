@@ -119,8 +119,10 @@ def test_progress_and_no_rows():
 
 def test_limits_are_kept():
     with pytest.raises(MemoryLimitError):
-        dai.query_table(LATTICE, ROWS, method="exact", memory_limit=10)
+        dai.query_table(LATTICE, ROWS, method="exact", memory_limit=5000)
     with pytest.raises(NotAffordableError, match="training a sampler needs"):
+        dai.query_table(LATTICE, ROWS, memory_limit=5000)
+    with pytest.raises(NotAffordableError, match="answers to 4 rows need about"):
         dai.query_table(LATTICE, ROWS, memory_limit=10)
 
 

@@ -308,6 +308,7 @@ def sample(
     evidence: EvidenceWords = None,
     evidence_file: EvidenceFile = None,
     memory_limit: MemoryLimit = None,
+    time_limit: TimeLimit = None,
     seed: Seed = 0,
     output: Annotated[
         Path | None,
@@ -338,6 +339,7 @@ def sample(
         number,
         seed=seed,
         memory_limit=checked_bytes(memory_limit),
+        time_limit=time_limit,
         output=output,
         is_json=json,
         is_csv=csv,

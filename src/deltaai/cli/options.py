@@ -73,7 +73,7 @@ TimeLimit = Annotated[
 ]
 TrainingTimeLimit = Annotated[
     float | None,
-    typer.Option(metavar="SECONDS", help="Time to train at most.", callback=_check_seconds),
+    typer.Option(metavar="SECONDS", help="Time to train and judge.", callback=_check_seconds),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of all randomness.", callback=_check_seed)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -1,25 +1,29 @@
-"""``deltaai sample``: states from a trained sampler, or exact ones from a model that is narrow."""
+"""``deltaai sample``: states from a trained sampler, or exact ones from a model that is narrow.
+
+They are drawn and written some at a time, so any number of them needs little memory; only a .npz
+file is made in one piece.
+"""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
+from deltaai.budget import Budget
 from deltaai.cli import show
-from deltaai.errors import DeltaAIError, NotAffordableError, format_bytes
-from deltaai.exact import ExactInference, default_memory_limit
+from deltaai.errors import DeltaAIError, TimeLimitError
+from deltaai.inference.sample_stream import Block, sample_stream
 from deltaai.inference.sampler import Sampler
-from deltaai.io.atomic import replace_file
+from deltaai.inference.samples import Samples
+from deltaai.io.atomic import replacing
 from deltaai.models import FactorGraph
 from deltaai.randomness import generator_of
 
 _MOST_SHOWN = 20
-_BYTES_PER_STATE = 16
+_PACKING_BYTES = 3 * 2**24  # what numpy holds while it compresses an array
 
 
 def run_sample(
@@ -29,6 +33,7 @@ def run_sample(
     *,
     seed: int,
     memory_limit: int | None,
+    time_limit: float | None,
     output: Path | None,
     is_json: bool,
     is_csv: bool,
@@ -38,52 +43,99 @@ def run_sample(
         raise DeltaAIError(f"the number of samples is {number}: it must be at least 1")
     if output is not None and output.suffix.lower() not in {".csv", ".json", ".npz"}:
         raise DeltaAIError(f"{output}: samples are written to .csv, .json or .npz files")
+    budget = Budget.of(memory_limit, time_limit)
     generator = generator_of(seed)
-    model, log_q = source.model if isinstance(source, Sampler) else source, None
-    limit = default_memory_limit() if memory_limit is None else memory_limit
-    needed = _BYTES_PER_STATE * number * model.num_variables
-    if needed > limit:
-        raise NotAffordableError(
-            f"{number} samples need about {format_bytes(needed)} and the memory limit is "
-            f"{format_bytes(limit)}: draw fewer at a time, with another --seed each time"
-        )
-    if not isinstance(source, Sampler):
-        engine = ExactInference(source, observed, memory_limit=memory_limit)
-        x = engine.sample(number, generator)
-    elif observed:
-        x = source.sample(number, generator, evidence=observed)
-    else:
-        x, log_q = source.sample_with_log_prob(number, generator)
+    model = source.model if isinstance(source, Sampler) else source
     form = output.suffix.lower() if output is not None else ".json" if is_json else ".csv"
+    if form == ".npz":
+        budget = _without_array(model, number, budget)
+    blocks = _Blocks(sample_stream(source, number, generator, evidence=observed, budget=budget))
     if output is not None and form == ".npz":
-        replace_file(output, _as_npz(model, x, log_q))
-        show.note(f"written to {output}")
+        _write_npz(model, blocks, number, output)
     elif output is None and not is_csv and not is_json:
+        x, _ = next(iter(blocks))
         shown = min(number, _MOST_SHOWN)
         show.samples_table(model, x[:shown], f"{shown} of {number} samples")
     else:
-        show.emit(_as_json(model, x) if form == ".json" else _as_csv(model, x), output)
+        _write_text(model, blocks, output, is_json=form == ".json")
+    for doubt in blocks.doubts:
+        show.note(f"not to be trusted: {doubt}")
+    if blocks.late is not None:
+        raise blocks.late
 
 
-def _labels(model: FactorGraph, x: Tensor) -> list[list[str]]:
-    variables = model.variables
-    return [[v.states[k] for v, k in zip(variables, row, strict=True)] for row in x.tolist()]
+class _Blocks:
+    """Blocks of samples, until the last one or until the time is over."""
+
+    def __init__(self, blocks: Iterator[Block]) -> None:
+        self.blocks = blocks
+        self.late: TimeLimitError | None = None
+        self.doubts: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[Block]:
+        count = 0
+        try:
+            for x, log_q in self.blocks:
+                if isinstance(x, Samples):
+                    self.doubts = x.doubts
+                count += len(x)
+                yield x, log_q
+        except TimeLimitError as error:
+            if not count:
+                raise
+            self.late = error  # what is drawn is kept
 
 
-def _as_csv(model: FactorGraph, x: Tensor) -> str:
-    return show.csv_text([[variable.name for variable in model.variables], *_labels(model, x)])
+def _without_array(model: FactorGraph, number: int, budget: Budget) -> Budget:
+    """What is left beside an array that holds all samples; refuses if it does not fit."""
+    needed = 8 * number * (model.num_variables + 1) + _PACKING_BYTES
+    remedy = "write .csv or .json, which need little, or draw fewer at a time"
+    budget.refuse(f"{number} samples in one array", needed, remedy)
+    return budget.with_memory(budget.memory - needed)
 
 
-def _as_json(model: FactorGraph, x: Tensor) -> str:
+def _write_text(model: FactorGraph, blocks: _Blocks, output: Path | None, *, is_json: bool) -> None:
     names = [variable.name for variable in model.variables]
-    return show.json_text([dict(zip(names, row, strict=True)) for row in _labels(model, x)])
+    # What a state looks like in a line is the same in all of them, and there may be very many.
+    labels = [[_as_csv(label) for label in variable.states] for variable in model.variables]
+    begin, between, separator, end = "", ",", "\n", "\n"
+    if is_json:
+        begin, between, separator, end = "  {", ", ", "},\n", "}\n]\n"
+        labels = [
+            [f"{show.json_line(name)}: {show.json_line(label)}" for label in variable.states]
+            for name, variable in zip(names, model.variables, strict=True)
+        ]
+    with show.writing(output) as write:
+        write("[\n" if is_json else show.csv_text([names]))
+        is_first = True
+        for x, _ in blocks:
+            lines = [
+                begin + between.join(cells[k] for cells, k in zip(labels, row, strict=True))
+                for row in x.tolist()
+            ]
+            write(("" if is_first else separator) + separator.join(lines))
+            is_first = False
+        write(end)
 
 
-def _as_npz(model: FactorGraph, x: Tensor, log_q: Tensor | None) -> bytes:
-    arrays: dict[str, Any] = {"states": x.numpy()}
-    if log_q is not None:
-        arrays["log_q"] = log_q.numpy()
-    buffer = io.BytesIO()
+def _as_csv(label: str) -> str:
+    return show.csv_text([[label]]).removesuffix("\n")
+
+
+def _write_npz(model: FactorGraph, blocks: _Blocks, number: int, output: Path) -> None:
+    states = np.empty((number, model.num_variables), dtype=np.int64)
+    log_q = np.empty(number)
+    done, has_log_q = 0, False
+    for x, found in blocks:
+        states[done : done + len(x)] = x.numpy()
+        if found is not None:
+            log_q[done : done + len(x)] = found.numpy()
+            has_log_q = True
+        done += len(x)
+    arrays: dict[str, Any] = {"states": states[:done]}
+    if has_log_q:
+        arrays["log_q"] = log_q[:done]
     names = np.array([variable.name for variable in model.variables])
-    np.savez_compressed(buffer, variables=names, **arrays)
-    return buffer.getvalue()
+    with replacing(output) as stream:
+        np.savez_compressed(stream, variables=names, **arrays)
+    show.note(f"written to {output}")

@@ -8,7 +8,8 @@ import io
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,16 @@ from torch import Tensor
 from deltaai.cli.console import detail, err, has_progress, note, notes, out
 from deltaai.display import plural as plural  # noqa: PLC0414  for the commands
 from deltaai.display import quantity as quantity  # noqa: PLC0414
+from deltaai.errors import OutputError
 from deltaai.inference import Answer, ModelReport, Plan
 from deltaai.inference.estimate import checked as checked  # noqa: PLC0414
-from deltaai.io.atomic import replace_file
+from deltaai.io.atomic import replace_file, replacing
 from deltaai.models import FactorGraph
 
 # Commands speak through this module alone, so it hands on the streams for people.
 __all__ = ["detail", "err", "has_progress", "note", "notes", "out"]
+
+Write = Callable[[str], object]  # puts a text where it belongs
 
 _BAR_WIDTH = 20
 _MOST_ROWS = 60
@@ -199,6 +203,33 @@ def emit(text: str, output: Path | None) -> None:
     else:
         replace_file(output, text.encode())
         note(f"written to {output}")
+
+
+@contextmanager
+def writing(output: Path | None) -> Iterator[Write]:
+    """Open what a long text is written to as it comes: the screen, or a file.
+
+    A file appears complete or not at all.
+    """
+    if output is None:
+        yield sys.stdout.write
+        return
+    with replacing(output) as stream:
+
+        def write(text: str) -> None:
+            try:
+                stream.write(text.encode())
+            except OSError as error:  # said here, where it is known which file it is
+                reason = error.strerror or str(error)
+                raise OutputError(f"cannot write {output}: {reason}") from None
+
+        yield write
+    note(f"written to {output}")
+
+
+def json_line(value: object) -> str:
+    """Write a part of a JSON document on one line, with null for what is not a finite number."""
+    return json.dumps(_plain(value), allow_nan=False)
 
 
 def figures_csv(rows: Mapping[str, Any]) -> None:

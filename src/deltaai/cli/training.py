@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from deltaai.budget import Budget
 from deltaai.cli import show
 from deltaai.cli.outputs import Output, check_outputs
 from deltaai.cli.parsing import parse_names
@@ -19,6 +20,8 @@ from deltaai.io import read
 from deltaai.randomness import generator_of
 
 _CHECKPOINT_EVERY = 50
+# What training leaves of a limit of time for judging the sampler: a share, and at most so much.
+_JUDGING_SHARE, _JUDGING_SECONDS = 0.3, 15.0
 
 
 def run_fit(
@@ -48,6 +51,8 @@ def run_fit(
         [file],
     )
     _settle_checkpoint(checkpoint, resume=resume, restart=restart)
+    budget = Budget.of(None, settings.get("time_limit"))
+    settings = settings | {"time_limit": budget.leaving(_JUDGING_SHARE, _JUDGING_SECONDS)}
     model = read(file)
     show.detail(f"read {file}: {show.plural(model.num_variables, 'variable')}")
     try:
@@ -65,7 +70,7 @@ def run_fit(
                 **{"checkpoint_every": _CHECKPOINT_EVERY} | settings,
             )
         show.detail(f"trained with {sampler.config.to_dict()}")
-        sampler.save(output)
+        sampler.save(output, budget=budget)
     except KeyboardInterrupt:
         if checkpoint.exists():
             show.note(f"stopped; continue with the same command and --resume ({checkpoint})")

@@ -1,5 +1,6 @@
 """Exact inference: the enumeration oracle and elimination on chordal completions."""
 
+from deltaai.budget import default_memory_limit
 from deltaai.exact.conditioning import ConditionedInference
 from deltaai.exact.cutset import Cutset, find_cutset
 from deltaai.exact.enumeration import Enumeration
@@ -11,7 +12,7 @@ from deltaai.exact.inference import (
     without_fixed,
 )
 from deltaai.exact.joints import joint_marginal
-from deltaai.exact.memory import ExactCost, default_memory_limit, exact_cost
+from deltaai.exact.memory import ExactCost, exact_cost
 from deltaai.exact.rows import RowAnswers, RowInference
 
 __all__ = [

@@ -22,10 +22,11 @@ from typing import TypeVar
 import numpy as np
 import torch
 
+from deltaai.budget import default_memory_limit
 from deltaai.errors import EvidenceError, ImpossibleEvidenceError, MemoryLimitError
 from deltaai.exact.cutset import Cutset
 from deltaai.exact.inference import ExactInference, MostLikely, Progress
-from deltaai.exact.memory import default_memory_limit, exact_cost
+from deltaai.exact.memory import exact_cost
 from deltaai.exact.partial_answers import PartialAnswer, PartialBest, Span
 from deltaai.graphs import Elimination, best_elimination, eliminate
 from deltaai.models import FactorGraph, StateIndex

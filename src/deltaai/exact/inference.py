@@ -18,11 +18,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from deltaai.arguments import checked_bytes, checked_samples
+from deltaai.budget import default_memory_limit
 from deltaai.display import Card, Shown, plural
 from deltaai.errors import GraphError, ImpossibleEvidenceError, MemoryLimitError, format_bytes
 from deltaai.exact.buckets import BucketTree, Reduce
 from deltaai.exact.log_tables import log_max_first, log_sum_first
-from deltaai.exact.memory import ExactCost, default_memory_limit, exact_cost
+from deltaai.exact.memory import ExactCost, exact_cost
 from deltaai.graphs import Dag, Elimination, best_elimination, eliminate
 from deltaai.io import as_model
 from deltaai.models import Evidence, FactorGraph, States

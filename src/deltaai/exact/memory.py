@@ -1,18 +1,16 @@
-"""How much memory exact inference would take, and how much it may."""
+"""How much memory exact inference would take."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from deltaai.graphs import Elimination
 
 BYTES_PER_ENTRY = 8  # everything exact is float64
 # Scratch tables of the largest clique's size, and one more for what torch needs inside.
 WORKING_TABLES = 3
-_FALLBACK_LIMIT = 4 * 1024**3
 
 
 @dataclass(frozen=True)
@@ -66,33 +64,6 @@ def most_waiting(
         alive += sum(front_sizes[child] for child in children[vertex]) - front_sizes[vertex]
         most = max(most, alive)
     return most
-
-
-def default_memory_limit() -> int:
-    """Half of the memory that is free now, as far as the system tells."""
-    candidates = [_meminfo_available(), _cgroup_available()]
-    known = [number for number in candidates if number is not None]
-    return min(known) // 2 if known else _FALLBACK_LIMIT
-
-
-def _meminfo_available() -> int | None:
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    return None
-
-
-def _cgroup_available() -> int | None:
-    """Free memory of the container, if one limits it."""
-    folder = Path("/sys/fs/cgroup")
-    try:
-        limit = int((folder / "memory.max").read_text())
-        return max(limit - int((folder / "memory.current").read_text()), 0)
-    except (OSError, ValueError):
-        return None
 
 
 def _product(variables: Sequence[int], num_states: Sequence[int]) -> int:

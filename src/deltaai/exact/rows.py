@@ -22,10 +22,11 @@ import torch
 from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
+from deltaai.budget import default_memory_limit
 from deltaai.errors import EvidenceError, ImpossibleEvidenceError, MemoryLimitError, StateError
 from deltaai.exact.inference import ExactInference, without_fixed
 from deltaai.exact.log_tables import flat_index
-from deltaai.exact.memory import BYTES_PER_ENTRY, ExactCost, default_memory_limit, exact_cost
+from deltaai.exact.memory import BYTES_PER_ENTRY, ExactCost, exact_cost
 from deltaai.exact.row_cliques import ScopedFactor, best_for_rows, clique_tree, rows_in_chunk
 from deltaai.exact.row_passes import RowPasses
 from deltaai.exact.row_range import (

@@ -27,7 +27,7 @@ class Answer(Shown):
     partition : log Z of the model given the evidence.
     plan : what was predicted before, if there was something to plan.
     seconds : time the whole took, planning and training included.
-    notes : what to know about the model, one sentence each; they lower no status.
+    notes : what else is worth knowing, one sentence each; they lower no status.
     """
 
     marginals: Marginals
@@ -98,6 +98,7 @@ class Answer(Shown):
         if self.status != "exact":
             rows.append(("checked", checked(found.visible_share)))
         rows += self.marginals.rows()
+        rows += [("note", note) for note in self.notes]
         title = f"Answer by {self.method} in {self.seconds:.2f} s: {self.status}"
         return Card(title, tuple(rows), self.doubts)
 
@@ -129,8 +130,8 @@ class Answer(Shown):
         return replace(self, marginals=self.marginals.joined(values, stderr or {}))
 
     def noted(self, notes: tuple[str, ...]) -> Answer:
-        """The answer with what to know about the model."""
-        return replace(self, notes=notes)
+        """The answer with what else to know."""
+        return replace(self, notes=(*self.notes, *notes))
 
 
 def exact_answer(
@@ -180,4 +181,4 @@ def sampled_answer(drawn: Drawn, seconds: float, upper: float | None = None) -> 
     refined = drawn.refined
     states = {variable.name: variable.states for variable in refined.model.variables}
     values, errors = refined.marginals(), refined.marginal_errors()
-    return Answer(Marginals(values, quality, errors, states), partition)
+    return Answer(Marginals(values, quality, errors, states), partition, notes=drawn.notes)

@@ -28,7 +28,7 @@ _WORK = 6_000_000  # hidden units times flips times states in one update
 # What training takes: bytes of a weight with its gradient and Adam's moments, of a hidden unit of a
 # flip on the way forward and back, and in any case; seconds of an update, and for each unit in it.
 _BYTES_PER_WEIGHT, _BYTES_PER_UNIT, _LEAST_BYTES = 20, 28, 2**26
-_DRAWING_BYTES = 2**28
+_DRAWING_BYTES, _COLUMNS_PER_MEMORY = 2**28, 4
 _SECONDS_PER_UPDATE, _SECONDS_PER_UNIT = 2e-3, 6e-9
 
 
@@ -133,14 +133,21 @@ def training_cost(model: FactorGraph, *, is_for_evidence: bool = False) -> Train
     return TrainingCost(weights + training + drawing + context + _LEAST_BYTES, seconds)
 
 
-def columns_at_once(num_slots: int, num_variables: int) -> int:
+def columns_at_once(
+    num_slots: int, num_variables: int, memory: int = _COLUMNS_PER_MEMORY * _DRAWING_BYTES
+) -> int:
     """How many states to draw at once, so that inputs and hidden units stay within some memory.
+
+    Parameters
+    ----------
+    memory : bytes of all that is going on; a part of it is for these.
 
     >>> columns_at_once(300, 64), columns_at_once(2 * 10**6, 10**6)
     (8192, 16)
     """
     each = 4 * (num_slots + _HIDDEN_PEAKED * num_variables)
-    return min(max(_DRAWING_BYTES // max(each, 1), 16), 8192)
+    within = min(_DRAWING_BYTES, memory // _COLUMNS_PER_MEMORY)
+    return min(max(within // max(each, 1), 16), 8192)
 
 
 def _features_of_parents(graph: ChordalGraph, model: FactorGraph) -> int:

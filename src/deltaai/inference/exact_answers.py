@@ -99,4 +99,4 @@ def expanded(answer: Answer, reduction: Reduction, seconds: float) -> Answer:
         errors |= {name: np.zeros_like(errors[name]) for name in reduction.fixed}  # certain
     values = reduction.expand_marginals(answer.marginals)
     quality = replace(answer.marginals.quality, seconds=seconds)
-    return Answer(Marginals(values, quality, errors), partition)
+    return replace(answer, marginals=Marginals(values, quality, errors), partition=partition)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -97,6 +98,7 @@ def fit(
     >>> sampler.log_partition(1000).ess_fraction > 0.9
     True
     """
+    entered = time.perf_counter()
     model, seed = _checked_model(model, orders), checked_seed(seed)
     threads = checked_count("threads", threads, 1)
     hidden = None if hidden is None else checked_count("hidden", hidden, 1)
@@ -144,11 +146,7 @@ def fit(
         identity["initial"] = initial
         start_from_messages(proposal, orders, inverse_temperature_at(config, 0))
     if states is not None:
-        model.check_states(states)
-        if not len(states):
-            raise StateError("states to train at were given, but there are none")
-        content = states.contiguous().cpu().numpy().tobytes()
-        identity["states"] = hashlib.sha256(content).hexdigest()
+        identity["states"] = _content_hash(model, states)
     if given == "any":
         most = -(-model.num_variables // 3)
         if most_observed is not None:
@@ -165,6 +163,7 @@ def fit(
     is_resumed = resume and path is not None and path.exists()
     if is_resumed and path is not None:
         trainer.resume(path)
+    trainer.seconds += time.perf_counter() - entered  # a limit of time is for all of it
     log_path = None if metrics is None else Path(metrics)
     with (
         reporting(progress, watch) as reports,
@@ -178,8 +177,7 @@ def fit(
         told = fractions_of(progress, watch) if callable(progress) else reports.training
         trainer.run(checkpoint=path, metrics=log, watch=told)
         history = [dict(row) for row in trainer.history]
-    rest = (family, width, given, smoothing, history)
-    return Sampler(model, proposal, sources, config, *rest)
+    return Sampler(model, proposal, sources, config, family, width, given, smoothing, history)
 
 
 def _checked_model(model: FactorGraph | str | Path, orders: OrdersKind) -> FactorGraph:
@@ -190,6 +188,14 @@ def _checked_model(model: FactorGraph | str | Path, orders: OrdersKind) -> Facto
     if found.num_variables == 0:
         raise ModelError("the model has no variables, so there is nothing to train")
     return found
+
+
+def _content_hash(model: FactorGraph, states: States) -> str:
+    """What tells states to train at from others, after they have been checked."""
+    model.check_states(states)
+    if not len(states):
+        raise StateError("states to train at were given, but there are none")
+    return hashlib.sha256(states.contiguous().cpu().numpy().tobytes()).hexdigest()
 
 
 def _given(

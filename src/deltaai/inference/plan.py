@@ -35,6 +35,7 @@ from deltaai.models import Evidence, FactorGraph
 from deltaai.models.determinism import propagate_zeros
 from deltaai.models.reduction import Reduction
 
+_SEARCH_SHARE = 0.25  # of a limit of time that the search may take
 SEARCH_SECONDS = 5.0  # for variables to fix, where nothing else makes an exact answer fit
 
 
@@ -146,6 +147,8 @@ def plan(
     model, memory_limit = as_model(model), checked_bytes(memory_limit)
     time_limit = checked_seconds(time_limit)
     search_seconds = checked_number("search_seconds", search_seconds, is_zero_allowed=True)
+    if time_limit is not None:
+        search_seconds = min(search_seconds, _SEARCH_SHARE * time_limit)
     limits = Limits(default_memory_limit() if memory_limit is None else memory_limit, time_limit)
     observed = model.resolve_evidence(evidence)
     method: Method = "exact after evidence" if observed else "exact"

@@ -10,16 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
+from deltaai.budget import Budget
 from deltaai.conditionals import Proposal, known_under
 from deltaai.conditionals.evidence import known_given
 from deltaai.graphs import Dag, maximum_cardinality_order
 from deltaai.inference.defaults import columns_at_once
+from deltaai.inference.piece_clock import PieceClock
 from deltaai.inference.second_opinion import second_opinion
 from deltaai.inference.trust import (
     BLIND,
@@ -44,7 +45,22 @@ from deltaai.threads import Turn
 # between groups is the error.
 _GROUPS = 25
 _MOST_TIMES = 4  # as many samples as were asked for, where that helps
+# Copies of the states that are alive at once, with and without moving them; numbers beside; and how
+# many times the memory of all that there must be, as drawing and checking need some too.
+_COPIES_MOVED, _COPIES, _NUMBERS_PER_SAMPLE, _SHARE_OF_SAMPLES = 7, 1, 24, 2
+# Share of the time for a check that a second opinion may take; the rest is for comparing.
+_OPINION_SHARE = 0.5
 _MOST_ORDERS = 64  # kept for later questions; many orders have one for every set of evidence
+
+
+def bytes_of_samples(num_samples: int, num_variables: int, *, is_moved: bool = False) -> int:
+    """What weighted samples need in all, those that are moved more than others.
+
+    >>> bytes_of_samples(10_000, 64), bytes_of_samples(10_000, 64, is_moved=True)
+    (14080000, 75520000)
+    """
+    each = (_COPIES_MOVED if is_moved else _COPIES) * num_variables + _NUMBERS_PER_SAMPLE
+    return 8 * _SHARE_OF_SAMPLES * num_samples * each
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +72,13 @@ class Drawn:
     samples : weighted; log Z is theirs.
     refined : the ones that marginals are taken from.
     judged : their status.
+    notes : what else to know of them.
     """
 
     samples: WeightedSamples
     refined: WeightedSamples
     judged: Verdict = UNJUDGED
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +111,7 @@ class EvidenceDrawer:
         num_samples: int,
         generator: torch.Generator | None,
         group_size: int | None = None,
+        budget: Budget | None = None,
     ) -> Iterator[WeightedSamples]:
         """Weighted samples for each row, in order; rows in the same order of variables together.
 
@@ -101,8 +120,12 @@ class EvidenceDrawer:
         rows : evidence.
         num_samples : how many for each.
         group_size : of particles that are resampled together (default: of some, given evidence).
+        budget : what it may use; there are fewer samples if the time is over before all are drawn.
         """
-        at_once = max(self._columns_at_once // max(num_samples, 1), 1)
+        budget = Budget.of() if budget is None else budget
+        needed = self._bytes_of(num_samples, has_evidence=any(rows))
+        budget.refuse(f"{num_samples} samples", needed, "ask for fewer")
+        at_once = max(self._columns_at_once(budget) // max(num_samples, 1), 1)
         start = 0
         while start < len(rows):
             scheduled = self._scheduled(rows[start])
@@ -112,14 +135,17 @@ class EvidenceDrawer:
             ):
                 stop += 1
             some = rows[start:stop]
-            size = self._group_size(some, num_samples) if group_size is None else group_size
-            yield from self._draw_together(some, scheduled, num_samples, size, generator)
+            size = group_size or self._group_size(some, num_samples, budget)
+            yield from self._draw_together(some, scheduled, num_samples, size, generator, budget)
             start = stop
 
-    @cached_property
-    def _columns_at_once(self) -> int:
+    def _columns_at_once(self, budget: Budget) -> int:
         layout = self.proposal.layout
-        return columns_at_once(layout.num_slots, layout.num_variables)
+        return columns_at_once(layout.num_slots, layout.num_variables, budget.memory)
+
+    def _bytes_of(self, num_samples: int, *, has_evidence: bool) -> int:
+        is_moved = has_evidence and not self.proposal.layout.has_context
+        return bytes_of_samples(num_samples, self.model.num_variables, is_moved=is_moved)
 
     def _scheduled(self, row: dict[int, int]) -> tuple[Dag, GivenSchedule]:
         """The order to draw in: evidence first, as far as q and the graph allow."""
@@ -136,11 +162,11 @@ class EvidenceDrawer:
                 del self._schedules[next(iter(self._schedules))]
         return found
 
-    def _group_size(self, rows: Sequence[dict[int, int]], num_samples: int) -> int:
+    def _group_size(self, rows: Sequence[dict[int, int]], num_samples: int, budget: Budget) -> int:
         """Particles to resample together: one alone where q looks ahead, or has nothing to see."""
         if self.proposal.layout.has_context or not any(rows):
             return 1
-        return -(-min(num_samples, self._columns_at_once) // _GROUPS)
+        return -(-min(num_samples, self._columns_at_once(budget)) // _GROUPS)
 
     def _draw_together(
         self,
@@ -149,34 +175,45 @@ class EvidenceDrawer:
         num_samples: int,
         group_size: int,
         generator: torch.Generator | None,
+        budget: Budget,
     ) -> Iterator[WeightedSamples]:
         """Draw for rows that share an order; samples in pieces if a row has very many."""
-        at_once = self._columns_at_once
-        pieces: list[list[tuple[Tensor, Tensor]]] = [[] for _ in rows]
-        for start in range(0, num_samples, at_once):
-            # Whole groups, so perhaps a few samples more than asked for.
-            count = -(-min(at_once, num_samples - start) // group_size) * group_size
+        at_once = self._columns_at_once(budget)
+        # Whole groups, so perhaps a few samples more than asked for. What is not filled in the end
+        # takes no memory: the system hands it out when it is written to.
+        shape = (len(rows), num_samples + (num_samples // at_once + 1) * group_size)
+        states = torch.empty(*shape, self.model.num_variables, dtype=torch.long, device="cpu")
+        log_weights = torch.empty(shape, dtype=torch.float64, device="cpu")
+        clock, wanted, done = PieceClock(budget, at_once, group_size), num_samples, 0
+        while wanted > 0 and clock.has_time:
+            piece = min(clock.size, wanted)
+            wanted -= piece
+            count = -(-piece // group_size) * group_size
             columns, observed = self._columns(rows, count)
             num_groups = len(rows) * count // group_size
-            states, log_weights = self._weighted(
-                scheduled, columns, observed, num_groups, generator
-            )
-            split = zip(states.chunk(len(rows)), log_weights.chunk(len(rows)), strict=True)
-            for piece, found in zip(pieces, split, strict=True):
-                piece.append(found)
-        for row, piece in zip(rows, pieces, strict=True):
-            states, log_weights = (torch.cat(parts) for parts in zip(*piece, strict=True))
-            method = "weighted samples" if group_size == 1 else "sequential Monte Carlo"
-            yield WeightedSamples(self.model, states, log_weights, row, group_size, method)
+            drawn, weights = self._weighted(scheduled, columns, observed, num_groups, generator)
+            states[:, done : done + count] = drawn.view(len(rows), count, -1)
+            log_weights[:, done : done + count] = weights.view(len(rows), count)
+            done += count
+            clock.tick(count)
+        method = "weighted samples" if group_size == 1 else "sequential Monte Carlo"
+        for number, row in enumerate(rows):
+            kept = states[number, :done], log_weights[number, :done]
+            yield WeightedSamples(self.model, *kept, row, group_size, method)
 
     def trust(
-        self, drawn: Drawn, num_samples: int, generator: torch.Generator
+        self,
+        drawn: Drawn,
+        num_samples: int,
+        generator: torch.Generator,
+        budget: Budget | None = None,
     ) -> tuple[Verdict, WeightedSamples | None]:
         """Judge samples of q by their weights, and by a second opinion that knows nothing of q.
 
         Parameters
         ----------
         num_samples : samples of the second opinion; none if there is to be none.
+        budget : what the second opinion may use.
 
         Returns
         -------
@@ -185,16 +222,33 @@ class EvidenceDrawer:
         doubts = judge_samples(drawn.samples, drawn.refined)
         if num_samples == 0:
             return verdict(doubts), None
-        row = drawn.samples.observed
-        opinion = second_opinion(self.model, row, generator, num_samples=num_samples)
+        budget = Budget.of() if budget is None else budget
+        opinion = self._opinion(drawn.samples.observed, num_samples, generator, budget)
         if opinion is not None:
             doubts += judge_partition(drawn.samples, opinion)
             doubts += judge_marginals(drawn.refined, opinion)
-            doubts += self._judge_coverage(drawn.samples, opinion)
+            doubts += self._judge_coverage(drawn.samples, opinion, budget)
         return verdict(doubts, visible_share=smallest_seen(opinion)), opinion
 
+    def _opinion(
+        self, row: dict[int, int], num_samples: int, generator: torch.Generator, budget: Budget
+    ) -> WeightedSamples | None:
+        """A second opinion, if there is time for it and then to compare."""
+        found = second_opinion(
+            self.model,
+            row,
+            generator,
+            num_samples=num_samples,
+            budget=budget.part(_OPINION_SHARE),
+        )
+        return None if budget.is_over else found
+
     def judged(
-        self, samples: WeightedSamples, num_samples: int, generator: torch.Generator
+        self,
+        samples: WeightedSamples,
+        num_samples: int,
+        generator: torch.Generator,
+        budget: Budget | None = None,
     ) -> Drawn:
         """Samples with a verdict; others in their place if theirs is bad and evidence is given.
 
@@ -206,48 +260,58 @@ class EvidenceDrawer:
         Parameters
         ----------
         num_samples : samples of a second opinion; none if there is to be none.
+        budget : what it may use.
 
         Raises
         ------
         WeightError
             If no sample is possible.
         """
+        budget = Budget.of() if budget is None else budget
         if not samples.is_possible and num_samples and samples.observed:
-            row = samples.observed
-            opinion = second_opinion(self.model, row, generator, num_samples=num_samples)
-            instead = _instead(opinion, generator)
+            opinion = self._opinion(samples.observed, num_samples, generator, budget)
+            instead = _instead(opinion, generator, "none of them is possible")
             if instead is not None:
                 return instead
-        drawn = self._enough(samples, generator)
-        judged, opinion = self.trust(drawn, num_samples, generator)
-        instead = _instead(opinion, generator) if samples.observed and judged.doubts else None
+        drawn = self._enough(samples, generator, budget)
+        judged, opinion = self.trust(drawn, num_samples, generator, budget)
+        instead = None
+        if samples.observed and judged.doubts:
+            instead = _instead(opinion, generator, judged.doubts[0].partition(":")[0])
         return replace(drawn, judged=judged) if instead is None else instead
 
-    def _enough(self, samples: WeightedSamples, generator: torch.Generator) -> Drawn:
+    def _enough(
+        self, samples: WeightedSamples, generator: torch.Generator, budget: Budget
+    ) -> Drawn:
         """The samples, with more of them if a few times as many are known to be enough."""
         drawn, count = Drawn(samples, samples.refined(generator)), len(samples.states)
         times = samples_needed(drawn.samples, drawn.refined) / count
         if not 1 < times <= _MOST_TIMES:
             return drawn
+        needed = self._bytes_of(math.ceil(times) * count, has_evidence=bool(samples.observed))
+        if needed > budget.memory or budget.time_limit is not None:
+            return drawn  # as many as were asked for is what there is time for
         for _ in range(math.ceil(times) - 1):
-            more = self.draw([samples.observed], count, generator, samples.group_size)
+            more = self.draw([samples.observed], count, generator, samples.group_size, budget)
             samples = samples.joined(*more)
         return Drawn(samples, samples.refined(generator))
 
-    def _judge_coverage(self, answer: WeightedSamples, opinion: WeightedSamples) -> tuple[str, ...]:
+    def _judge_coverage(
+        self, answer: WeightedSamples, opinion: WeightedSamples, budget: Budget
+    ) -> tuple[str, ...]:
         samples = answer.log_weights
         if answer.group_size > 1:  # they have been resampled since
-            samples = self._excess(answer.states, answer.observed)
-        excess = self._excess(opinion.states, answer.observed)
+            samples = self._excess(answer.states, answer.observed, budget)
+        excess = self._excess(opinion.states, answer.observed, budget)
         return judge_coverage(answer.log_weights, samples, opinion, excess)
 
     def _excess(
-        self, states: Int[Tensor, "sample var"], row: dict[int, int]
+        self, states: Int[Tensor, "sample var"], row: dict[int, int], budget: Budget
     ) -> Float64[Tensor, "sample"]:
         """u(x) = log p~(x) - log q(x), with q given the evidence if it was trained for that."""
         layout = self.proposal.layout
         found = []
-        for part in torch.split(states, self._columns_at_once):
+        for part in torch.split(states, self._columns_at_once(budget)):
             columns, known = part.T.contiguous(), None
             _, observed = self._columns([row], len(part))
             if layout.has_context:
@@ -303,11 +367,15 @@ class EvidenceDrawer:
         return states.T.contiguous(), log_weights
 
 
-def _instead(opinion: WeightedSamples | None, generator: torch.Generator) -> Drawn | None:
+def _instead(
+    opinion: WeightedSamples | None, generator: torch.Generator, doubt: str
+) -> Drawn | None:
     """A second opinion as the answer, if it is good enough and certain to see enough."""
     if opinion is None or opinion.certain_share >= BLIND:
         return None
     refined = opinion.refined(generator)
     if judge_samples(opinion, refined):
         return None
-    return Drawn(opinion, refined, verdict(visible_share=opinion.certain_share))
+    note = f"the sampler's own samples were doubted ({doubt}): {opinion.method} for this evidence"
+    judged = verdict(visible_share=opinion.certain_share)
+    return Drawn(opinion, refined, judged, (f"{note} took their place",))

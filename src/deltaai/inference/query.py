@@ -18,7 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from deltaai.errors import ConfigError, MemoryLimitError, NotAffordableError, Setting, WeightError
+from deltaai.budget import Budget
+from deltaai.errors import (
+    ConfigError,
+    MemoryLimitError,
+    NotAffordableError,
+    Setting,
+    TimeLimitError,
+    WeightError,
+)
 from deltaai.exact import joint_marginal
 from deltaai.exact.inference import Progress
 from deltaai.inference.answer import Answer
@@ -27,6 +35,7 @@ from deltaai.inference.exact_answers import answer_exactly, decided, expanded
 from deltaai.inference.fit import fit
 from deltaai.inference.joints import expanded_joints
 from deltaai.inference.plan import SEARCH_SECONDS, Plan, plan
+from deltaai.inference.posterior import bytes_of_samples
 from deltaai.inference.questions import (
     asked_names,
     joints_of,
@@ -53,8 +62,9 @@ _NO_SAMPLE = (
     "the sampler drew no possible state, so this is what loopy belief propagation says: train "
     "longer, or give evidence"
 )
-# Share of a time limit that training may take; the rest is for the bound, samples and chains.
-_TRAINING_SHARE = 0.8
+# What training leaves of the time, for the bound, samples and their check: a share, and so many
+# seconds at most. Then the share of what is left that the bound may take.
+_RESERVED_SHARE, _RESERVED_SECONDS, _BOUND_SHARE = 0.35, 30.0, 0.25
 # The upper bound: entries of all tables, orders tried and steps taken, some seconds in all.
 _BOUND: dict[str, Any] = {"most_total_entries": 2**20, "num_orders": 8, "num_iterations": 20}
 
@@ -157,6 +167,7 @@ def _ask(
             watch=watch,
         )
         return table.to_frame(evidence.index) if is_frame(evidence) else table
+    budget = Budget.of(memory_limit, time_limit)
     question = resolve(
         source,
         evidence,
@@ -172,7 +183,6 @@ def _ask(
     )
     source, model, num_samples = question.source, question.model, question.num_samples
     evidence, seed = question.evidence, question.seed
-    memory_limit, time_limit = question.memory_limit, question.time_limit
     counts = num_samples, question.check_samples
     asked = asked_names(model, of)
     joints = joints_of(asked)
@@ -184,16 +194,16 @@ def _ask(
             )
         generator = generator_of(seed)
         answer = source.answer(
-            evidence, num_samples, generator, check_samples=counts[1], joints=joints
+            evidence, num_samples, generator, check_samples=counts[1], joints=joints, budget=budget
         )
     elif method == "bp":
         refuse_joints(asked, "loopy belief propagation", "leave method out")
-        answer = _first_estimate(model, evidence, progress)
+        answer = _first_estimate(model, evidence, budget.watching("belief propagation", progress))
     else:
         planned = plan(
             model,
             evidence,
-            memory_limit=memory_limit,
+            memory_limit=budget.memory,
             time_limit=time_limit,
             search_seconds=0 if method == "sampler" else SEARCH_SECONDS,
         )
@@ -202,10 +212,11 @@ def _ask(
         if planned.method == "cannot":
             raise NotAffordableError(planned.reason)
         if planned.is_exact and method != "sampler":
-            answer = answer_exactly(planned, model, evidence, progress)
+            watching = budget.watching("the exact answer", progress)
+            answer = answer_exactly(planned, model, evidence, watching)
         else:
             reduction = planned.reduction or propagate_zeros(model, evidence)
-            answer = _sampled(reduction, planned, counts, seed, progress, watch, joints)
+            answer = _sampled(reduction, planned, budget, counts, seed, progress, watch, joints)
         if answer.status == "exact":
             limit = planned.memory_limit
             values = {
@@ -255,6 +266,7 @@ def _first_estimate(
 def _sampled(
     reduction: Reduction,
     planned: Plan,
+    budget: Budget,
     counts: tuple[int, int],
     seed: int,
     progress: Progress | None,
@@ -267,22 +279,30 @@ def _sampled(
     if model.num_variables == 0:
         return decided(reduction)
     refuse_training(model, planned.memory_limit)
+    needed = bytes_of_samples(counts[0], model.num_variables)
+    budget.refuse(f"{counts[0]} samples", needed, "ask for fewer")
     sampler = fit(
         model,
         smoothing=suitable_smoothing(model),
         seed=seed,
         progress=False,
         watch=watch,
-        **training_limit(planned),
+        time_limit=budget.leaving(_RESERVED_SHARE, _RESERVED_SECONDS),
     )
-    upper = upper_bound(model, planned, progress)
+    upper = upper_bound(model, budget.part(_BOUND_SHARE), progress)
     generator = generator_of(seed)
     left = {names: tuple(n for n in names if n not in reduction.fixed) for names in joints}
     try:
         num_samples, check_samples = counts
         wanted = [some for some in left.values() if some]
         answer = sampler.answer(
-            {}, num_samples, generator, upper=upper, check_samples=check_samples, joints=wanted
+            {},
+            num_samples,
+            generator,
+            upper=upper,
+            check_samples=check_samples,
+            joints=wanted,
+            budget=budget,
         )
     except WeightError:  # no sample is possible, so there is nothing to weigh
         answer = _first_estimate(model, None, progress, (_NO_SAMPLE,), upper)
@@ -290,19 +310,17 @@ def _sampled(
     return whole.with_joints(*expanded_joints(answer.marginals, reduction, left))
 
 
-def training_limit(planned: Plan) -> dict[str, Any]:
-    """Setting of ``fit`` that keeps a plan's limit of time, if it has one."""
-    if planned.time_limit is None:
-        return {}
-    return {"time_limit": _TRAINING_SHARE * planned.time_limit}
-
-
-def upper_bound(model: FactorGraph, planned: Plan, progress: Progress | None) -> float | None:
-    """An upper bound on log Z, or none if not even the smallest tables fit."""
+def upper_bound(model: FactorGraph, budget: Budget, progress: Progress | None) -> float | None:
+    """An upper bound on log Z, or none if not even the smallest tables fit, or in no time."""
+    if budget.is_over:
+        return None
     try:
         bound = mini_bucket_bound(
-            model, memory_limit=planned.memory_limit, progress=progress, **_BOUND
+            model,
+            memory_limit=budget.memory,
+            progress=budget.watching("the bound", progress),
+            **_BOUND,
         )
-    except ConfigError:
+    except (ConfigError, TimeLimitError):
         return None
     return bound.upper

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from deltaai.arguments import checked_count, checked_samples, checked_seed
+from deltaai.budget import Budget
 from deltaai.conditionals import Proposal, known_under
 from deltaai.display import Card, Shown, listing, plural
 from deltaai.errors import EvidenceError, Setting, StateError
@@ -60,9 +61,12 @@ DIAGNOSTICS = (
     "status",
     "doubts",
 )
+# Shares of the time that is left: for drawing, and after that for the check. The rest is for what
+# is computed from the samples, which takes as long as drawing them or so.
+_DRAWING_SHARE, _CHECKING_SHARE = 0.3, 0.8
 _CHAIN_STEPS = 50, 10  # of the chain that a sampler for given values is judged at
 # States drawn for one that is kept, and in any case: of a few, samples would be biased.
-_DRAWN_PER_SAMPLE, _FEWEST_DRAWN = 4, 4000
+DRAWN_PER_SAMPLE, _FEWEST_DRAWN = 4, 4000
 
 
 @dataclass(eq=False, repr=False)
@@ -141,6 +145,7 @@ class Sampler(Shown):
         *,
         dag: Dag | None = None,
         evidence: Evidence | None = None,
+        budget: Budget | None = None,
         as_frame: Literal[False] = False,
     ) -> States: ...
     @overload
@@ -151,6 +156,7 @@ class Sampler(Shown):
         *,
         dag: Dag | None = None,
         evidence: Evidence | None = None,
+        budget: Budget | None = None,
         as_frame: Literal[True],
     ) -> Any: ...  # noqa: ANN401
     def sample(
@@ -160,6 +166,7 @@ class Sampler(Shown):
         *,
         dag: Dag | None = None,
         evidence: Evidence | None = None,
+        budget: Budget | None = None,
         as_frame: bool = False,
     ) -> Any:
         """Draw independent states from q; with evidence, states that agree with it.
@@ -175,9 +182,10 @@ class Sampler(Shown):
         generator : the randomness, or a seed for it.
         dag : the order to draw in, of a sampler for many.
         evidence : what was observed: names to labels or state indices.
+        budget : what it may use.
         as_frame : return a pandas ``DataFrame`` with a column a variable and labels in the cells.
         """
-        x = self._sampled(num_samples, as_generator(generator), dag, evidence)
+        x = self._sampled(num_samples, as_generator(generator), dag, evidence, budget)
         return states_frame(self.model, x) if as_frame else x
 
     def _sampled(
@@ -186,22 +194,31 @@ class Sampler(Shown):
         generator: torch.Generator | None,
         dag: Dag | None,
         evidence: Evidence | None,
+        budget: Budget | None,
     ) -> States:
         num_samples = checked_samples(num_samples, 0)
         if not evidence:
-            return self.sample_with_log_prob(num_samples, generator, dag=dag)[0]
+            return self.sample_with_log_prob(num_samples, generator, dag=dag, budget=budget)[0]
         start = time.perf_counter()
-        wanted = max(_DRAWN_PER_SAMPLE * num_samples, _FEWEST_DRAWN)
-        drawn = self.judged(self.posterior(evidence, wanted, generator), generator)
+        wanted = max(DRAWN_PER_SAMPLE * num_samples, _FEWEST_DRAWN)
+        posterior = self.posterior(evidence, wanted, generator, budget=budget)
+        drawn = self.judged(posterior, generator, budget=budget)
         chosen = drawn.samples.sample_apart(num_samples, generator)
         return Samples.of(chosen, sampled_quality(drawn, time.perf_counter() - start))
 
     def sample_with_log_prob(
-        self, num_samples: int, generator: Randomness = None, *, dag: Dag | None = None
+        self,
+        num_samples: int,
+        generator: Randomness = None,
+        *,
+        dag: Dag | None = None,
+        budget: Budget | None = None,
     ) -> tuple[States, Float[Tensor, "batch"]]:
         """Draw states from q, with their log q."""
         num_samples, generator = checked_samples(num_samples, 0), as_generator(generator)
-        schedule, at_once = self._schedule(self._checked(dag)), self._columns_at_once
+        schedule = self._schedule(self._checked(dag))
+        layout, memory = self.proposal.layout, (Budget.of() if budget is None else budget).memory
+        at_once = columns_at_once(layout.num_slots, layout.num_variables, memory)
         states, log_probs = [], []
         with limited_threads(1):
             for start in range(0, max(num_samples, 1), at_once):
@@ -261,6 +278,7 @@ class Sampler(Shown):
         upper: float | None = None,
         check_samples: int = CHECK_SAMPLES,
         joints: Sequence[tuple[str, ...]] = (),
+        budget: Budget | None = None,
     ) -> Answer:
         """Log Z and all marginals from one set of weighted samples, judged (:meth:`judged`).
 
@@ -271,22 +289,34 @@ class Sampler(Shown):
         upper : an upper bound on log Z, if one is known.
         check_samples : samples of the second opinion; more see smaller missing parts.
         joints : variables whose joint marginals are wanted, too.
+        budget : what it may use. If the time is short, fewer samples are drawn, which ``notes``
+            tells, and the second opinion may be left out.
         """
         start, generator = time.perf_counter(), as_generator(generator)
-        samples = self.posterior(evidence, num_samples, generator)
-        drawn = self.judged(samples, generator, check_samples=check_samples)
-        found = {names: sampled_joint(drawn.refined, names) for names in joints}
+        budget = Budget.of() if budget is None else budget
+        drawing = budget.part(_DRAWING_SHARE)
+        samples = self.posterior(evidence, num_samples, generator, budget=drawing)
+        drawn = self.judged(
+            samples, generator, check_samples=check_samples, budget=budget.part(_CHECKING_SHARE)
+        )
         answer = sampled_answer(drawn, time.perf_counter() - start, upper)
-        return answer.with_joints(
+        found = {names: sampled_joint(drawn.refined, names) for names in joints}
+        answer = answer.with_joints(
             {names: mean for names, (mean, _) in found.items()},
             {names: error for names, (_, error) in found.items()},
         )
+        if len(samples.states) >= num_samples:
+            return answer
+        few = f"{len(samples.states)} of {num_samples} samples were drawn within the time limit"
+        return replace(answer, notes=(*answer.notes, few))
 
     def posterior(
         self,
         evidence: Evidence | None = None,
         num_samples: int = 10_000,
         generator: Randomness = None,
+        *,
+        budget: Budget | None = None,
     ) -> WeightedSamples:
         """Weighted samples given evidence, whatever evidence the sampler was trained for.
 
@@ -298,8 +328,9 @@ class Sampler(Shown):
         ----------
         evidence : what was observed: names to labels or state indices.
         num_samples : how many samples.
+        budget : what it may use; if the time is over before all are drawn, there are fewer.
         """
-        (found,) = self.posteriors([evidence or {}], num_samples, generator)
+        (found,) = self.posteriors([evidence or {}], num_samples, generator, budget=budget)
         return found
 
     def posteriors(
@@ -307,6 +338,8 @@ class Sampler(Shown):
         rows: Sequence[Evidence],
         num_samples: int = 1000,
         generator: Randomness = None,
+        *,
+        budget: Budget | None = None,
     ) -> Iterator[WeightedSamples]:
         """Weighted samples for each of many rows of evidence, evaluated together."""
         num_samples, generator = checked_samples(num_samples), as_generator(generator)
@@ -320,7 +353,7 @@ class Sampler(Shown):
                     "with ",
                     Setting("evidence", "any"),
                 )
-        drawn = self._drawer.draw(resolved, num_samples, generator)
+        drawn = self._drawer.draw(resolved, num_samples, generator, budget=budget)
         for _ in resolved:
             with limited_threads(1):  # not while the caller looks at a row
                 found = next(drawn)
@@ -353,6 +386,7 @@ class Sampler(Shown):
         generator: Randomness = None,
         *,
         check_samples: int = CHECK_SAMPLES,
+        budget: Budget | None = None,
     ) -> Drawn:
         """Samples of :meth:`posterior` with a verdict, or better ones in their place.
 
@@ -362,9 +396,9 @@ class Sampler(Shown):
         generator = as_generator(generator) or fresh_generator()
         check_samples = checked_count("check_samples", check_samples)
         with limited_threads(1):
-            return self._drawer.judged(answer, check_samples, generator)
+            return self._drawer.judged(answer, check_samples, generator, budget)
 
-    def diagnose(self, seed: int = 0) -> dict[str, Any]:
+    def diagnose(self, seed: int = 0, *, budget: Budget | None = None) -> dict[str, Any]:
         """Judge the sampler once, without evidence, and keep what was found.
 
         A sampler for given values of some variables is asked with values from a Markov chain.
@@ -374,7 +408,7 @@ class Sampler(Shown):
         if isinstance(self.evidence, tuple):
             ends = annealed_chains(self.model, 1, *_CHAIN_STEPS, generator)[0].tolist()
             evidence = self.model.named_evidence({v: ends[v] for v in self.evidence})
-        found = self.log_partition(generator=generator, evidence=evidence)
+        found = self.answer(evidence, generator=generator, budget=budget).partition
         values = {"log_partition": float(found), "doubts": list(found.doubts)}
         values |= {name: getattr(found, name) for name in DIAGNOSTICS if name not in values}
         self.kept_diagnostics = {
@@ -440,8 +474,15 @@ class Sampler(Shown):
 
     # -- files ---------------------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> None:
-        """Write the sampler, its model, settings and diagnostics to one file, all or nothing."""
+    def save(self, path: str | Path, *, budget: Budget | None = None) -> None:
+        """Write the sampler, its model, settings and diagnostics to one file, all or nothing.
+
+        Parameters
+        ----------
+        budget : what judging it may use, if it was not judged yet.
+        """
+        if not self.kept_diagnostics:
+            self.diagnose(budget=budget)
         conditionals = self.proposal.conditionals
         stored, described = model_to_tensors(self.model)
         tensors = {f"model.{name}": value for name, value in stored.items()}

@@ -18,11 +18,13 @@ What an opinion can see follows from its own effective number and from its ceili
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 
 import torch
 
-from deltaai.errors import NotAffordableError
+from deltaai.budget import Budget
+from deltaai.errors import NotAffordableError, TimeLimitError
 from deltaai.exact import without_fixed
 from deltaai.inference.weighted import WeightedSamples
 from deltaai.messages.mini_bucket_sampling import MessageSampler
@@ -36,6 +38,7 @@ WANTED_SHARE = 0.05
 # Entries of all tables of messages: some tenths of a second, and some megabytes.
 _MOST_ENTRIES, _MEMORY = 2**20, 2**28
 _MOST_NEIGHBOURS = 64  # of a variable on average; with more, messages are slow and say nothing
+_BYTES_PER_VALUE = 48  # of one variable in one sample, in all copies of it
 _GROUP_SIZE = 32  # particles that are resampled together
 # Chains, most temperatures, and most entries of factors that all chains look up: a few seconds.
 _CHAINS, _MOST_TEMPERATURES, _MOST_LOOKUPS = 200, 1000, 4 * 10**8
@@ -47,6 +50,7 @@ def second_opinion(
     generator: torch.Generator,
     *,
     num_samples: int = NUM_SAMPLES,
+    budget: Budget | None = None,
 ) -> WeightedSamples | None:
     """Form an opinion on the posterior given evidence; none if nothing can be said.
 
@@ -55,14 +59,20 @@ def second_opinion(
     model : the target, in double precision.
     observed : observed variables and their states.
     num_samples : samples of the opinion; more see smaller parts.
+    budget : what it may use; what would take more is left out.
     """
+    budget = Budget.of() if budget is None else budget
+    bytes_each = _BYTES_PER_VALUE * max(model.num_variables, 1)
+    num_samples = min(num_samples, budget.memory // 2 // bytes_each)
+    if num_samples < 1 or budget.is_over:
+        return None
     reduced, free = without_fixed(model, model.named_evidence(observed))
     asked = _Posterior(model, reduced, free, observed)
     found = None
     if reduced.markov_graph().num_edges <= _MOST_NEIGHBOURS / 2 * reduced.num_variables:
-        found = _by_messages(asked, num_samples, generator)
+        found = _by_messages(asked, num_samples, generator, budget)
     if (found is None or found.visible_share > WANTED_SHARE) and not has_zeros(reduced):
-        other = _by_chains(asked, generator)
+        other = _by_chains(asked, min(_CHAINS, num_samples), generator, budget)
         if found is None or (other is not None and other.visible_share < found.visible_share):
             found = other
     return found
@@ -98,16 +108,20 @@ class _Posterior:
 
 
 def _by_messages(
-    asked: _Posterior, num_samples: int, generator: torch.Generator
+    asked: _Posterior, num_samples: int, generator: torch.Generator, budget: Budget
 ) -> WeightedSamples | None:
+    start = time.perf_counter()
+    memory = min(_MEMORY, budget.memory // 4)
     try:
         sampler = MessageSampler.build(
-            asked.reduced, memory_limit=_MEMORY, most_total_entries=_MOST_ENTRIES
+            asked.reduced, memory_limit=memory, most_total_entries=_MOST_ENTRIES
         )
     except NotAffordableError:
         return None
     found = None
     for size in (1, _GROUP_SIZE):
+        if time.perf_counter() - start > budget.seconds_left:  # it would take as long again
+            break
         drawn = sampler.draw(-(-num_samples // size), size, generator)
         tried = asked.samples(drawn, "messages", size, sampler.upper)
         if tried is not None and (found is None or tried.effective > found.effective):
@@ -117,11 +131,17 @@ def _by_messages(
     return found
 
 
-def _by_chains(asked: _Posterior, generator: torch.Generator) -> WeightedSamples | None:
+def _by_chains(
+    asked: _Posterior, num_chains: int, generator: torch.Generator, budget: Budget
+) -> WeightedSamples | None:
     groups = asked.reduced.groups
-    lookups = _CHAINS * sum(group.num_factors * sum(group.sizes) for group in groups)
+    lookups = num_chains * sum(group.num_factors * sum(group.sizes) for group in groups)
     num_temperatures = min(_MOST_LOOKUPS // max(lookups, 1), _MOST_TEMPERATURES)
     if num_temperatures < 1:
         return None
-    drawn = annealed_importance(asked.reduced, _CHAINS, num_temperatures, generator)
+    watch = budget.watching("the second opinion")
+    try:
+        drawn = annealed_importance(asked.reduced, num_chains, num_temperatures, generator, watch)
+    except TimeLimitError:
+        return None
     return asked.samples(drawn, "annealed chains")

@@ -11,7 +11,9 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from _csv import Reader
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,8 @@ from deltaai.io.source import Source
 from deltaai.models import FactorGraph
 
 Rows = Int[Tensor, "row var"]  # states; -1 where nothing is known
+
+_ROWS_AT_ONCE = 4096
 
 
 class CellError(EvidenceError):
@@ -87,41 +91,80 @@ def is_frame(table: object) -> bool:
 
 def rows_from_csv(source: Source, model: FactorGraph) -> Rows:
     """Read rows of evidence from the text of a CSV file with names in its first line."""
-    lines = csv.reader(io.StringIO(source.text), strict=True)
+    blocks = list(blocks_from_csv(io.StringIO(source.text), source.path, model, _ROWS_AT_ONCE))
+    return torch.cat(blocks) if blocks else rows_from_columns({}, 0, model)
+
+
+def blocks_from_csv(
+    lines: Iterable[str], path: str, model: FactorGraph, rows_at_once: int
+) -> Iterator[Rows]:
+    """Read rows of evidence from the lines of a CSV file, some at a time.
+
+    Parameters
+    ----------
+    lines : of the file; they are taken as they are needed.
+    path : what to call the file in messages.
+    model : says which variables and states there are.
+    rows_at_once : rows of a block, except of the last one.
+    """
+    reader = csv.reader(lines, strict=True)
+    names = _names_of(reader, path)
+    first, lines_of = 0, tuple[int, ...]()
     try:
-        header = next(lines, None)
-        if not header or not any(name.strip() for name in header):
-            raise FormatError(source.path, 1, "the first line must name variables; it is empty")
-        cells, places = [], []
-        for line in lines:
-            if line and len(line) != len(header):
-                raise FormatError(
-                    source.path,
-                    lines.line_num,
-                    f"expected {len(header)} cells, as the first line has, but found {len(line)}",
-                )
-            if line or len(header) == 1:  # of one variable a blank says that it is not known
-                cells.append(line or [""])
-                places.append(lines.line_num)
+        rows_from_columns({name: () for name in names}, 0, model)  # are the names known?
+        for cells in _blocks(_rows(reader, len(names), path), rows_at_once):
+            lines_of, block = zip(*cells, strict=True)
+            columns = {name: [line[place] for line in block] for place, name in enumerate(names)}
+            yield rows_from_columns(columns, len(block), model, first)
+            first += len(block)
+    except CellError as error:
+        where = f"row {error.row + 1} (line {lines_of[error.row - first]} of the file)"
+        raise EvidenceError(f"{path}: {where}: {one_line(error.message)}") from None
+    except EvidenceError as error:
+        raise EvidenceError(f"{path}: {one_line(error)}") from None
+
+
+def _names_of(reader: Reader, path: str) -> list[str]:
+    """Names of the columns, from the first line."""
+    try:
+        header = next(reader, None)
     except csv.Error as error:
-        raise FormatError(source.path, lines.line_num, f"not a CSV file: {error}") from None
+        raise FormatError(path, reader.line_num, f"not a CSV file: {error}") from None
+    if not header or not any(name.strip() for name in header):
+        raise FormatError(path, 1, "the first line must name variables; it is empty")
     names = [name.strip() for name in header]
     if len(set(names)) < len(names):
-        raise FormatError(source.path, 1, "two columns have one name")
-    columns = {name: [line[place] for line in cells] for place, name in enumerate(names)}
+        raise FormatError(path, 1, "two columns have one name")
+    return names
+
+
+def _rows(reader: Reader, num_cells: int, path: str) -> Iterator[tuple[int, list[str]]]:
+    """Cells of each row, and the line that it ends at."""
     try:
-        return rows_from_columns(columns, len(cells), model)
-    except CellError as error:
-        where = f"row {error.row + 1} (line {places[error.row]} of the file)"
-        raise EvidenceError(f"{source.path}: {where}: {one_line(error.message)}") from None
-    except EvidenceError as error:
-        raise EvidenceError(f"{source.path}: {one_line(error)}") from None
+        for line in reader:
+            if line and len(line) != num_cells:
+                raise FormatError(
+                    path,
+                    reader.line_num,
+                    f"expected {num_cells} cells, as the first line has, but found {len(line)}",
+                )
+            if line or num_cells == 1:  # of one variable a blank says that it is not known
+                yield reader.line_num, line or [""]
+    except csv.Error as error:
+        raise FormatError(path, reader.line_num, f"not a CSV file: {error}") from None
+
+
+def _blocks(
+    rows: Iterator[tuple[int, list[str]]], size: int
+) -> Iterator[list[tuple[int, list[str]]]]:
+    while block := list(islice(rows, size)):
+        yield block
 
 
 def rows_from_columns(
-    columns: Mapping[str, Iterable[object]], num_rows: int, model: FactorGraph
+    columns: Mapping[str, Iterable[object]], num_rows: int, model: FactorGraph, first: int = 0
 ) -> Rows:
-    """Join columns of cells, each named after a variable."""
+    """Join columns of cells, each named after a variable; rows are counted from the first."""
     rows = np.full((num_rows, model.num_variables), -1, dtype=np.int64)
     for name, cells in columns.items():
         variable = model.index(name)
@@ -130,7 +173,7 @@ def rows_from_columns(
             is_plain = type(cell) in {str, int}
             state = known.get(cell) if is_plain else None
             if state is None:
-                state = _state_of(cell, model, variable, number)
+                state = _state_of(cell, model, variable, first + number)
                 if is_plain:
                     known[cell] = state
             rows[number, variable] = state

@@ -8,19 +8,20 @@ be wrong with its text is reported by :mod:`deltaai.io.uai` and :mod:`deltaai.io
 from __future__ import annotations
 
 import gzip
-import io
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import BufferedIOBase
 from pathlib import Path
 from typing import overload
 
-from deltaai.errors import ConfigError, FormatError, ModelError, format_bytes
+from deltaai.errors import ConfigError, DeltaAIError, FormatError, ModelError, format_bytes
 from deltaai.io.atomic import replace_file
 from deltaai.io.bif import parse_bif
 from deltaai.io.bif_writer import format_bif
 from deltaai.io.evidence_table import Rows, rows_from_csv
 from deltaai.io.examples import example_file, examples, listed_examples
-from deltaai.io.source import Source
+from deltaai.io.source import Source, decoded
 from deltaai.io.uai import format_uai, parse_uai
 from deltaai.io.uai_evidence import parse_evidence
 from deltaai.models import FactorGraph, StateIndex
@@ -161,34 +162,26 @@ def _format_of(path: Path) -> str:
 
 
 def _read_source(path: Path) -> Source:
-    return source_of(_read_bytes(path), str(path))
+    with opened(path) as stream:
+        content = _read_limited(stream, path)
+    return source_of(content, str(path))
 
 
 def source_of(content: bytes, path: str) -> Source:
     """The text that bytes stand for, or the error that says which line is none."""
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        remedy = (
-            "it is compressed, so its name must end in .gz"
-            if content.startswith(b"\x1f\x8b")
-            else "save it as UTF-8"
-        )
-        raise FormatError(
-            path, line, f"byte 0x{content[error.start]:02x} is not text in UTF-8; {remedy}"
-        ) from None
+    text = decoded(content, path).removeprefix("\ufeff")
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return Source(path, text)
 
 
-def _read_bytes(path: Path) -> bytes:
+@contextmanager
+def opened(path: Path) -> Iterator[BufferedIOBase]:
+    """Open a file for reading, unpacked if its name ends in ``.gz``; say what is wrong with it."""
     try:
         with path.open("rb") as raw:
-            stream = gzip.GzipFile(fileobj=raw) if _is_compressed(path) else raw
-            return _read_limited(stream, path)
-    except FormatError:
+            yield gzip.GzipFile(fileobj=raw) if _is_compressed(path) else raw
+    except DeltaAIError:
         raise
     except FileNotFoundError:
         packed = path.with_name(path.name + ".gz")
@@ -205,7 +198,7 @@ def _read_bytes(path: Path) -> bytes:
         raise FormatError(path, None, f"cannot be read: {reason}") from None
 
 
-def _read_limited(stream: io.BufferedIOBase | gzip.GzipFile, path: Path) -> bytes:
+def _read_limited(stream: BufferedIOBase, path: Path) -> bytes:
     chunks, total = [], 0
     while chunk := stream.read(_CHUNK_BYTES):
         chunks.append(chunk)

@@ -46,6 +46,26 @@ class Source:
         return self.error(len(self.text.rstrip()), message)
 
 
+def decoded(content: bytes, path: str, lines_before: int = 0) -> str:
+    """Turn bytes into text, or say which line is none.
+
+    >>> decoded("\u00e4".encode(), "a.csv") == "\u00e4"
+    True
+    """
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = lines_before + content.count(b"\n", 0, error.start) + 1
+        remedy = (
+            "it is compressed, so its name must end in .gz"
+            if lines_before == 0 and content.startswith(b"\x1f\x8b")
+            else "save it as UTF-8"
+        )
+        raise FormatError(
+            path, line, f"byte 0x{content[error.start]:02x} is not text in UTF-8; {remedy}"
+        ) from None
+
+
 def excerpt(found: str, longest: int = 40) -> str:
     """Quote what was found, on one line and not all of it when it is long.
 

@@ -16,11 +16,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
-from deltaai.errors import ConfigError, format_bytes
+from deltaai.errors import ConfigError, TimeLimitError, format_bytes
 from deltaai.exact import default_memory_limit, without_fixed
 from deltaai.exact.log_tables import sorted_tables
 from deltaai.graphs import (
@@ -91,7 +92,8 @@ def mini_bucket_bound(
     most_total_entries : entries of all tables together, which bounds the time of a pass: some
         50 nanoseconds an entry.
     seed : for the tie-breaks of the orders.
-    progress : called with the fraction done.
+    progress : called with the fraction done; if it raises ``TimeLimitError``, the best bound so far
+        is returned, if there is one.
 
     Raises
     ------
@@ -121,6 +123,7 @@ def mini_bucket_bound(
             progress(min(done / steps, 1.0))
 
     best: tuple[float, Elimination, MiniBucketPlan] | None = None
+    is_late = False
     for tried, elimination in enumerate(_eliminations(graph, states, num_orders, seed)):
         factors, constant = sorted_tables(reduced, elimination.order)
         plan = largest_affordable_plan(
@@ -138,17 +141,22 @@ def mini_bucket_bound(
         upper = constant + MiniBucketPasses(plan, factors, reduced.device).up(is_matching=True)
         if best is None or plan.is_exact or upper < best[0]:
             best = (upper, elimination, plan)
-        report(tried + 1)
-        if plan.is_exact or upper == -math.inf:
+        try:
+            report(tried + 1)
+        except TimeLimitError:
+            is_late = True
+        if is_late or plan.is_exact or upper == -math.inf:
             break
     assert best is not None  # there is at least one order
     upper, elimination, plan = best
-    if not plan.is_exact and upper > -math.inf and num_iterations > 0:
+    if not (is_late or plan.is_exact) and upper > -math.inf and num_iterations > 0:
         factors, constant = sorted_tables(reduced, elimination.order)
         passes = MiniBucketPasses(plan, factors, reduced.device)
         tightened = tighten(passes, num_iterations, lambda done: report(num_orders + done))
         upper = min(upper, constant + tightened)
-    report(steps)
+    if progress is not None and not is_late:
+        with suppress(TimeLimitError):
+            report(steps)
     seconds = time.perf_counter() - start
     return PartitionBound(
         upper, plan.i_bound, elimination.width, plan.is_exact, plan.memory, seconds

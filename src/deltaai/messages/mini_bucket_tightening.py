@@ -10,6 +10,7 @@ it visits is a bound. There are few of them beside the tables, so its memory cos
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 import scipy  # its parts come when they are needed
@@ -17,6 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from deltaai.errors import TimeLimitError
 from deltaai.messages.mini_bucket_passes import MiniBucketPasses
 
 # Part of the weights that is spread evenly, since dividing by tiny ones costs digits.
@@ -53,7 +55,10 @@ def tighten(passes: MiniBucketPasses, num_iterations: int, report: Callable[[int
         "ftol": _SMALLEST_GAIN,
         "gtol": 0.0,
     }
-    scipy.optimize.minimize(bound, np.zeros(length), jac=True, method="L-BFGS-B", options=options)
+    with suppress(TimeLimitError):  # of the report: every number on the way is a bound
+        scipy.optimize.minimize(
+            bound, np.zeros(length), jac=True, method="L-BFGS-B", options=options
+        )
     return min(seen)
 
 

@@ -13,6 +13,8 @@ lost, so models with many zeros are not for this; see :mod:`deltaai.messages.min
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from jaxtyping import Float64
@@ -31,6 +33,7 @@ def annealed_importance(
     num_chains: int,
     num_temperatures: int,
     generator: torch.Generator,
+    progress: Callable[[float], None] | None = None,
 ) -> tuple[States, Float64[Tensor, "chain"]]:
     """Cool chains to the model; return their last states and log weights.
 
@@ -39,6 +42,7 @@ def annealed_importance(
     model : the target; condition it first if there is evidence.
     num_chains : independent chains.
     num_temperatures : Gibbs sweeps of each, at evenly rising inverse temperatures.
+    progress : called with the inverse temperature before every sweep.
 
     Examples
     --------
@@ -57,6 +61,8 @@ def annealed_importance(
     log_weights = torch.full((num_chains,), log_count, dtype=torch.float64, device=model.device)
     betas = np.linspace(0, 1, num_temperatures + 1)
     for before, beta in zip(betas[:-1].tolist(), betas[1:].tolist(), strict=True):
+        if progress is not None:
+            progress(before)
         log_weights += (beta - before) * model.log_score(state.states).double()
         state, _ = kernel.step(state, generator, beta)
     return state.states, log_weights

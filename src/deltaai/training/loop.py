@@ -42,6 +42,7 @@ from deltaai.training.task import Task
 
 CHECKPOINT_KIND = "checkpoint"
 _FREE = ("time_limit", "checkpoint_every")  # settings that may change when a run is resumed
+_ESTIMATE_UPDATES, _FORGETTING = 2, 0.9
 
 
 @dataclass
@@ -78,7 +79,10 @@ class Trainer:
         self.rate_scales = [group["lr"] / self.config.learning_rate for group in groups]
         self.optimizer = torch.optim.Adam(groups, betas=(0.9, 0.99))
         self.step = 0
-        self.seconds = 0.0
+        self.seconds = 0.0  # spent so far, setting up included
+        # Most seconds that an update, with what is drawn for it, took lately, and an estimate:
+        # another of each must fit before a limit of time.
+        self.longest_update = self.longest_estimate = 0.0
         self.before: polishing.Before | None = None  # q as it was before polishing
         self.history: list[Row] = []  # what was measured, from the first step on
         self.last_step = self.config.steps + self.config.polish_steps
@@ -96,6 +100,7 @@ class Trainer:
         config, started = self.config, time.perf_counter() - self.seconds
         estimate = None
         while self.step < self.last_step:
+            begun = time.perf_counter()
             if self.step % config.redraw_orders_every == 0:
                 self.task.redraw(self.rng)
             if self.step == config.steps and not self._begin_polishing():
@@ -105,6 +110,8 @@ class Trainer:
             loss = self._update(checkpoint)
             self.step += 1
             self.seconds = time.perf_counter() - started
+            took = time.perf_counter() - begun
+            self.longest_update = max(took, _FORGETTING * self.longest_update)
             progress = Progress(self.step, self.last_step, loss, self.seconds)
             is_last = self.step == self.last_step or self._is_late()
             is_due = config.evaluate_every and self.step % config.evaluate_every == 0
@@ -158,7 +165,10 @@ class Trainer:
         return value
 
     def _estimate(self) -> ImportanceEstimate:
-        return self.task.estimate(self.config.evaluation_samples, self.generator)
+        start = time.perf_counter()
+        found = self.task.estimate(self.config.evaluation_samples, self.generator)
+        self.longest_estimate = max(self.longest_estimate, time.perf_counter() - start)
+        return found
 
     @property
     def _resample_every(self) -> int:
@@ -166,7 +176,12 @@ class Trainer:
         return min(every, polishing.RESAMPLE_EVERY) if self.is_polishing else every
 
     def _is_late(self) -> bool:
-        return self.config.time_limit is not None and self.seconds >= self.config.time_limit
+        if self.config.time_limit is None:
+            return False
+        # Before there was an estimate, one is taken to cost some updates.
+        estimate = self.longest_estimate or _ESTIMATE_UPDATES * self.longest_update
+        ending = self.longest_update + estimate
+        return self.seconds + ending >= self.config.time_limit
 
     def _is_reached(self, estimate: ImportanceEstimate | None) -> bool:
         config = self.config

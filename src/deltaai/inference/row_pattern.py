@@ -1,0 +1,91 @@
+"""What is to be known of rows of evidence before they are answered: which variables they observe.
+
+It is collected block by block, so the rows themselves need not be held. How many rows to hold at a
+time follows from what one of them takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from deltaai.budget import Budget
+from deltaai.models import FactorGraph
+
+# A block of rows may take this share of the memory, and this much in any case.
+_BLOCK_SHARE, _MOST_BLOCK_BYTES, _MOST_BLOCK_ROWS = 8, 2**25, 2**14
+# Bytes of a cell as text, in lists and in a line to be read; of a probability, in arrays, in lists
+# and in a line to be written; and of a row of answers beside its numbers.
+_BYTES_PER_CELL, _BYTES_PER_PAIR, _BYTES_PER_ROW = 160, 200, 400
+
+
+@dataclass(frozen=True, eq=False)
+class RowPattern:
+    """Which variables rows observe.
+
+    Parameters
+    ----------
+    num_rows : how many rows there are.
+    always, ever : whether a variable is observed in all of them, and in any.
+    most_observed : variables that one row observes at most.
+    """
+
+    num_rows: int
+    always: Bool[Tensor, "var"]
+    ever: Bool[Tensor, "var"]
+    most_observed: int
+
+    @classmethod
+    def of(
+        cls, blocks: Iterable[Int[Tensor, "row var"]], num_variables: int, budget: Budget
+    ) -> RowPattern:
+        """Look at all rows once."""
+        num_rows = most_observed = 0
+        always = torch.ones(num_variables, dtype=torch.bool, device="cpu")
+        ever = torch.zeros(num_variables, dtype=torch.bool, device="cpu")
+        for rows in blocks:
+            budget.check("the table of evidence")
+            if len(rows):
+                is_known = rows >= 0
+                num_rows += len(rows)
+                always &= is_known.all(0)
+                ever |= is_known.any(0)
+                most_observed = max(most_observed, int(is_known.sum(1).max()))
+        return cls(num_rows, always, ever, most_observed)
+
+    @property
+    def always_observed(self) -> list[int]:
+        """Variables that every row observes; none if there are no rows."""
+        return self.always.nonzero().flatten().tolist() if self.num_rows else []
+
+    @property
+    def is_same(self) -> bool:
+        """Whether all rows observe the same variables."""
+        return bool((self.always == self.ever).all())
+
+
+def answer_bytes(model: FactorGraph, num_pairs: int, num_samples: int) -> int:
+    """Bytes of a row and its answer in arrays: states, probabilities with errors, samples."""
+    return 8 * (model.num_variables * (1 + num_samples) + 2 * num_pairs) + _BYTES_PER_ROW
+
+
+def rows_at_once(
+    model: FactorGraph, num_pairs: int, num_samples: int, budget: Budget
+) -> tuple[int, int]:
+    """How many rows to read, answer and write at a time, and the bytes that this takes.
+
+    Parameters
+    ----------
+    num_pairs : probabilities that are reported.
+    num_samples : states of each row that are kept.
+    """
+    each = _BYTES_PER_ROW + _BYTES_PER_PAIR * num_pairs
+    each += 16 * int(model.state_offsets[-1])  # of all variables, whatever is asked for
+    each += _BYTES_PER_CELL * model.num_variables * (1 + num_samples)
+    most = min(budget.memory // _BLOCK_SHARE, _MOST_BLOCK_BYTES)
+    count = min(max(most // each, 1), _MOST_BLOCK_ROWS)
+    return count, count * each
