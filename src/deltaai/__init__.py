@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         NotAffordableError,
         OutputError,
         StateError,
+        TimeLimitError,
         TrainingError,
         WeightError,
     )
@@ -102,6 +103,7 @@ __all__ = [
     "StateIndex",
     "TableAnswer",
     "TableFactor",
+    "TimeLimitError",
     "TrainingError",
     "Variable",
     "WeightError",

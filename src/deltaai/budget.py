@@ -73,7 +73,7 @@ class Budget:
             return self
         return replace(self, deadline=time.perf_counter() + share * self.seconds_left)
 
-    def leaving(self, share: float, most_seconds: float) -> float | None:
+    def leaving(self, share: float, most_seconds: float | int) -> float | None:
         """Seconds to use now, so that a share of them but not more than some seconds are left.
 
         None if there is no limit.
@@ -88,7 +88,7 @@ class Budget:
 
     def with_memory(self, memory: int) -> Budget:
         """The same time with another number of bytes."""
-        return replace(self, memory=max(memory, 0))
+        return replace(self, memory=max(memory, 1))
 
     def check(self, what: str) -> None:
         """Raise an error if the time is over."""

@@ -156,12 +156,12 @@ def test_limits_of_memory(folder, arguments, limit):
 
 def test_samples_that_memory_forbids_are_refused_at_once(sampler):
     start = time.process_time()
-    with pytest.raises(NotAffordableError, match="99999999999 samples need about"):
-        dai.query(sampler, num_samples=99_999_999_999, time_limit=4, memory_limit=10**9)
+    with pytest.raises(NotAffordableError, match="999999999 samples need about"):
+        dai.query(sampler, num_samples=999_999_999, time_limit=4, memory_limit=10**9)
     with pytest.raises(NotAffordableError, match="ask for fewer"):
         sampler.posterior({NAMES[0]: 1}, 10**7, budget=Budget(10**8))
-    with pytest.raises(NotAffordableError, match="99999999999 samples need about"):
-        dai.query(LATTICE, method="sampler", num_samples=99_999_999_999, memory_limit=10**9)
+    with pytest.raises(NotAffordableError, match="999999999 samples need about"):
+        dai.query(LATTICE, method="sampler", num_samples=999_999_999, memory_limit=10**9)
     assert time.process_time() - start < 2
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from deltaai.errors import GraphError, ImpossibleEvidenceError, MemoryLimitError, StateError
+from deltaai.errors import ConfigError, GraphError, ImpossibleEvidenceError, MemoryLimitError
 from deltaai.exact import Enumeration, ExactInference, exact, exact_conditionals
 from deltaai.graphs import UndirectedGraph, chordal_completion, eliminate, random_dag
 from deltaai.models import FactorGraph, SpinField, TableFactor, Variable, zoo
@@ -239,7 +239,7 @@ def test_switching_between_sums_and_maxima_changes_nothing():
 def test_negative_number_of_samples_is_refused_and_zero_is_not():
     engine = exact(zoo.sprinkler())
     assert engine.sample(0).shape == (0, 4)
-    with pytest.raises(StateError, match="-1"):
+    with pytest.raises(ConfigError, match="-1"):
         engine.sample(-1)
 
 

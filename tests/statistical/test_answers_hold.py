@@ -135,7 +135,7 @@ def test_samples_carry_a_status(sampler):
         own = untrained.judged(untrained.posterior({"x_0_0": 1}, 200), check_samples=0)
     assert own.judged.status == "untrusted"
     assert sampler.sample(0, generator, evidence={"x_0_0": 1}).shape == (0, 36)
-    with pytest.raises(dai.StateError, match="cannot be -1"):
+    with pytest.raises(dai.ConfigError, match="num_samples is -1"):
         sampler.sample(-1, generator, evidence={"x_0_0": 1})
 
 

@@ -59,5 +59,5 @@ def test_what_does_not_go_together_is_refused():
     states = torch.zeros(4, 9, dtype=torch.long)
     with pytest.raises(ConfigError, match="give no states"):
         fit(ISING, orders="many", objective="sub-dags", states=states, steps=2)
-    with pytest.raises(TrainingError, match="polish_steps to 0"):
+    with pytest.raises(TrainingError, match="polish_steps=0"):
         fit(ISING, orders="many", objective="sub-dags", steps=2, polish_steps=3, target_kl=1e-9)

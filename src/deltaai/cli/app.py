@@ -135,6 +135,13 @@ def query(
         int | None,
         typer.Option(help="Samples to draw where it is sampled (10000; 1000 a case of many)."),
     ] = None,
+    check_samples: Annotated[
+        int | None,
+        typer.Option(
+            help="Samples of the second opinion that a sampled answer is held against (4000; of "
+            "many cases as many as each has): more see smaller missing parts."
+        ),
+    ] = None,
     samples: Annotated[int, typer.Option(help="With many cases: states to draw for each.")] = 0,
     samples_output: Annotated[
         Path | None,
@@ -182,8 +189,8 @@ def query(
         "time_limit": time_limit,
         "seed": seed,
     }
-    if num_samples is not None:
-        settings["num_samples"] = num_samples
+    given = {"num_samples": num_samples, "check_samples": check_samples}
+    settings |= {name: count for name, count in given.items() if count is not None}
     names = parse_names(of, model)
     if evidence_file is not None and is_table(evidence_file):
         if evidence or most_likely:

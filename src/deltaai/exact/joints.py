@@ -67,9 +67,11 @@ def joint_marginal(
         table[place] = 1.0
         return table
     *fixed, last = free
-    rows = torch.full((1, model.num_variables), -1)
-    rows[0, list(observed)] = torch.tensor(list(observed.values()), dtype=torch.long)
-    choices = [torch.arange(model.variables[v].num_states) for v in fixed]
+    rows = torch.full((1, model.num_variables), -1, dtype=torch.long, device="cpu")
+    rows[0, list(observed)] = torch.tensor(list(observed.values()), dtype=torch.long, device="cpu")
+    choices = [
+        torch.arange(model.variables[v].num_states, dtype=torch.long, device="cpu") for v in fixed
+    ]
     if fixed:
         product = torch.cartesian_prod(*choices).view(-1, len(fixed))
         rows = rows.repeat(len(product), 1)

@@ -36,7 +36,7 @@ def sampled_joint(samples: WeightedSamples, names: Sequence[str]) -> tuple[np.nd
     variables = [model.index(name) for name in names]
     sizes = [model.variables[v].num_states for v in variables]
     is_possible = np.ones(sizes, dtype=bool)  # as far as the evidence says
-    codes = torch.zeros(len(samples.states), dtype=torch.long)
+    codes = torch.zeros(len(samples.states), dtype=torch.long, device="cpu")
     for axis, (variable, size) in enumerate(zip(variables, sizes, strict=True)):
         codes = codes * size + samples.states[:, variable].long()
         if variable in samples.observed:
@@ -44,15 +44,17 @@ def sampled_joint(samples: WeightedSamples, names: Sequence[str]) -> tuple[np.nd
             is_possible &= (np.arange(size) == samples.observed[variable]).reshape(shape)
     entries = is_possible.size
     weights = normalised_weights(samples.log_weights)
-    groups = torch.arange(len(codes)) // samples.group_size
-    totals = torch.zeros(samples.num_groups, dtype=torch.float64).index_add(0, groups, weights)
+    groups = torch.arange(len(codes), dtype=torch.long, device="cpu") // samples.group_size
+    totals = torch.zeros(samples.num_groups, dtype=torch.float64, device="cpu").index_add(
+        0, groups, weights
+    )
     # Sums over the samples of a group in one state, only where there are any.
     pairs, place = torch.unique(groups * entries + codes, return_inverse=True)
-    sums = torch.zeros(len(pairs), dtype=torch.float64).index_add(0, place, weights)
+    sums = torch.zeros(len(pairs), dtype=torch.float64, device="cpu").index_add(0, place, weights)
     state, weight = pairs % entries, totals[pairs // entries]
 
     def over_groups(values: torch.Tensor) -> torch.Tensor:
-        return torch.zeros(entries, dtype=torch.float64).index_add(0, state, values)
+        return torch.zeros(entries, dtype=torch.float64, device="cpu").index_add(0, state, values)
 
     mean = over_groups(sums)
     square, cross = over_groups(sums.square()), over_groups(sums * weight)

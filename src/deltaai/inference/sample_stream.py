@@ -56,7 +56,7 @@ def sample_stream(
         engine = ExactInference(
             source,
             evidence,
-            memory_limit=max(budget.memory - block_bytes, 0),
+            memory_limit=max(budget.memory - block_bytes, 1),
             progress=budget.watching("the first sample"),
         )
     for start in range(0, num_samples, at_once):

@@ -64,6 +64,7 @@ DIAGNOSTICS = (
 # Shares of the time that is left: for drawing, and after that for the check. The rest is for what
 # is computed from the samples, which takes as long as drawing them or so.
 _DRAWING_SHARE, _CHECKING_SHARE = 0.3, 0.8
+_BYTES_PER_STATE = 16  # of a variable in a sample, while samples are put together
 _CHAIN_STEPS = 50, 10  # of the chain that a sampler for given values is judged at
 # States drawn for one that is kept, and in any case: of a few, samples would be biased.
 DRAWN_PER_SAMPLE, _FEWEST_DRAWN = 4, 4000
@@ -217,8 +218,10 @@ class Sampler(Shown):
         """Draw states from q, with their log q."""
         num_samples, generator = checked_samples(num_samples, 0), as_generator(generator)
         schedule = self._schedule(self._checked(dag))
-        layout, memory = self.proposal.layout, (Budget.of() if budget is None else budget).memory
-        at_once = columns_at_once(layout.num_slots, layout.num_variables, memory)
+        layout, budget = self.proposal.layout, Budget.of() if budget is None else budget
+        needed = _BYTES_PER_STATE * num_samples * layout.num_variables
+        budget.refuse(f"{num_samples} samples", needed, "draw fewer at a time")
+        at_once = columns_at_once(layout.num_slots, layout.num_variables, budget.memory)
         states, log_probs = [], []
         with limited_threads(1):
             for start in range(0, max(num_samples, 1), at_once):
