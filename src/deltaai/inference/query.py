@@ -37,6 +37,7 @@ from deltaai.inference.joints import expanded_joints
 from deltaai.inference.plan import SEARCH_SECONDS, Plan, plan
 from deltaai.inference.posterior import bytes_of_samples
 from deltaai.inference.questions import (
+    Question,
     asked_names,
     joints_of,
     refuse_joints,
@@ -52,7 +53,7 @@ from deltaai.messages import loopy_belief_propagation, mini_bucket_bound
 from deltaai.models import Evidence, FactorGraph
 from deltaai.models.determinism import propagate_zeros
 from deltaai.models.reduction import Reduction
-from deltaai.progress import reporting
+from deltaai.progress import Reports, reporting
 from deltaai.randomness import generator_of
 from deltaai.training.loop import Progress as TrainingProgress
 
@@ -120,70 +121,32 @@ def query(
     ImpossibleEvidenceError
         If no state agrees with the evidence.
     """
+    chosen: dict[str, Any] = {
+        "method": method,
+        "num_samples": num_samples,
+        "check_samples": check_samples,
+        "memory_limit": memory_limit,
+        "time_limit": time_limit,
+        "seed": seed,
+    }
     with reporting(progress, watch, "answering") as reports:
-        return _ask(
-            source,
-            evidence,
-            of,
-            method=method,
-            num_samples=num_samples,
-            check_samples=check_samples,
-            memory_limit=memory_limit,
-            time_limit=time_limit,
-            seed=seed,
-            progress=reports.fraction,
-            watch=reports.training,
-        )
+        if evidence is not None and not isinstance(evidence, Mapping):
+            told = reports.fraction or False
+            table = query_table(
+                source, evidence, of, progress=told, watch=reports.training, **chosen
+            )
+            return table.to_frame(evidence.index) if is_frame(evidence) else table
+        chosen |= {"usual_samples": NUM_SAMPLES, "usual_checks": CHECK_SAMPLES}
+        question = resolve(source, evidence, methods=METHODS, **chosen)
+        return _answered(question, of, reports)
 
 
-def _ask(
-    source: FactorGraph | Sampler | str | Path,
-    evidence: Any,  # noqa: ANN401
-    of: Sequence[Asked] | None,
-    *,
-    method: str,
-    num_samples: int | None,
-    check_samples: int | None,
-    memory_limit: int | str | None,
-    time_limit: float | int | None,
-    seed: int,
-    progress: Progress | None,
-    watch: Callable[[TrainingProgress], None] | None,
-) -> Any:  # noqa: ANN401
-    """Answer, and tell those who listen how far it is."""
-    start = time.perf_counter()
-    if evidence is not None and not isinstance(evidence, Mapping):
-        table = query_table(
-            source,
-            evidence,
-            of,
-            method=method,
-            num_samples=num_samples,
-            check_samples=check_samples,
-            memory_limit=memory_limit,
-            time_limit=time_limit,
-            seed=seed,
-            progress=progress or False,
-            watch=watch,
-        )
-        return table.to_frame(evidence.index) if is_frame(evidence) else table
-    budget = Budget.of(memory_limit, time_limit)
-    question = resolve(
-        source,
-        evidence,
-        method=method,
-        methods=METHODS,
-        num_samples=num_samples,
-        usual_samples=NUM_SAMPLES,
-        check_samples=check_samples,
-        usual_checks=CHECK_SAMPLES,
-        memory_limit=memory_limit,
-        time_limit=time_limit,
-        seed=seed,
-    )
-    source, model, num_samples = question.source, question.model, question.num_samples
-    evidence, seed = question.evidence, question.seed
-    counts = num_samples, question.check_samples
+def _answered(question: Question, of: Sequence[Asked] | None, reports: Reports) -> Answer:
+    """Answer one question, and tell those who listen how far it is."""
+    budget, method, seed = question.budget, question.method, question.seed
+    progress, watch = reports.fraction, reports.training
+    source, model, evidence = question.source, question.model, question.one_case
+    counts = question.num_samples, question.check_samples
     asked = asked_names(model, of)
     joints = joints_of(asked)
     planned = None
@@ -194,7 +157,7 @@ def _ask(
             )
         generator = generator_of(seed)
         answer = source.answer(
-            evidence, num_samples, generator, check_samples=counts[1], joints=joints, budget=budget
+            evidence, counts[0], generator, check_samples=counts[1], joints=joints, budget=budget
         )
     elif method == "bp":
         refuse_joints(asked, "loopy belief propagation", "leave method out")
@@ -204,7 +167,7 @@ def _ask(
             model,
             evidence,
             memory_limit=budget.memory,
-            time_limit=time_limit,
+            time_limit=budget.time_limit,
             search_seconds=0 if method == "sampler" else SEARCH_SECONDS,
         )
         if method == "exact" and not planned.is_exact:
@@ -224,7 +187,7 @@ def _ask(
                 for names in joints
             }
             answer = answer.with_joints(values)
-    answer = answer.finished(model, asked, planned, time.perf_counter() - start)
+    answer = answer.finished(model, asked, planned, time.perf_counter() - question.started)
     return answer.noted(question.notes)
 
 

@@ -6,19 +6,19 @@ limits, counts and a seed in whatever type they come. This file answers nothing.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from deltaai.arguments import (
     MOST_SAMPLES,
-    checked_bytes,
     checked_count,
     checked_samples,
-    checked_seconds,
     checked_seed,
 )
+from deltaai.budget import Budget
 from deltaai.errors import (
     ConfigError,
     EvidenceError,
@@ -35,7 +35,7 @@ from deltaai.inference.estimate import Asked
 from deltaai.inference.loading import load_sampler
 from deltaai.inference.sampler import Sampler
 from deltaai.io import as_model
-from deltaai.models import FactorGraph
+from deltaai.models import Evidence, FactorGraph
 from deltaai.models.smoothing import has_zeros
 
 SAMPLER_SUFFIX = ".dai"
@@ -53,8 +53,9 @@ class Question:
         what holds them.
     method : how it is to be answered.
     num_samples, check_samples : samples to draw, and those of a second opinion, if it is sampled.
-    memory_limit, time_limit : bytes and seconds, if they are limited.
+    budget : bytes and seconds that may be used; the clock runs.
     seed : of all randomness.
+    started : when it was asked, as ``time.perf_counter`` counts.
     """
 
     source: FactorGraph | Sampler
@@ -62,14 +63,20 @@ class Question:
     method: str
     num_samples: int
     check_samples: int
-    memory_limit: int | None
-    time_limit: float | None
+    budget: Budget
     seed: int
+    started: float = field(default_factory=time.perf_counter)
 
     @property
     def model(self) -> FactorGraph:
         """What it is about."""
         return self.source.model if isinstance(self.source, Sampler) else self.source
+
+    @property
+    def one_case(self) -> Evidence:
+        """The evidence of a question about one case."""
+        assert isinstance(self.evidence, Mapping)
+        return self.evidence
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
@@ -101,6 +108,7 @@ def resolve(
     usual_checks : how many a second opinion has if that was not said; none for as many as there are
         samples.
     """
+    started, budget = time.perf_counter(), Budget.of(memory_limit, time_limit)
     check_method(method, methods)
     found = source_of(source)
     model = found.model if isinstance(found, Sampler) else found
@@ -116,9 +124,9 @@ def resolve(
         method=method,
         num_samples=drawn,
         check_samples=checks,
-        memory_limit=checked_bytes(memory_limit),
-        time_limit=checked_seconds(time_limit),
+        budget=budget,
         seed=checked_seed(seed),
+        started=started,
     )
 
 

@@ -6,7 +6,6 @@ any length, are answered block by block in :mod:`deltaai.inference.table_stream`
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,10 @@ from jaxtyping import Int
 from torch import Tensor
 
 from deltaai.arguments import MOST_SAMPLES, checked_count
-from deltaai.budget import Budget
 from deltaai.errors import EvidenceError
 from deltaai.exact.inference import Progress
 from deltaai.inference.estimate import Asked
-from deltaai.inference.questions import asked_names, refuse_joints, resolve
+from deltaai.inference.questions import Question, asked_names, refuse_joints, resolve
 from deltaai.inference.row_answerer import CHECKED_ROWS, METHODS, NUM_SAMPLES, RowAnswerer
 from deltaai.inference.row_pattern import RowPattern
 from deltaai.inference.rows_found import RowsFound
@@ -27,7 +25,7 @@ from deltaai.inference.sampler import Sampler
 from deltaai.inference.table_answer import TableAnswer
 from deltaai.io.evidence_table import rows_from_table
 from deltaai.models import FactorGraph
-from deltaai.progress import reporting
+from deltaai.progress import Reports, reporting
 from deltaai.training.loop import Progress as TrainingProgress
 
 
@@ -78,60 +76,34 @@ def query_table(
     ([0.708, 0.5], ('exact', 'exact'))
     """
     with reporting(progress, watch, "answering") as reports:
-        return _ask(
+        question = resolve(
             source,
             evidence,
-            of,
             method=method,
+            methods=METHODS,
             num_samples=num_samples,
-            samples=samples,
-            check_rows=check_rows,
+            usual_samples=NUM_SAMPLES,
             check_samples=check_samples,
+            usual_checks=None,
             memory_limit=memory_limit,
             time_limit=time_limit,
             seed=seed,
-            progress=reports.fraction,
-            watch=reports.training,
-            settings=settings,
         )
+        return _answered(question, of, samples, check_rows, settings, reports)
 
 
-def _ask(
-    source: FactorGraph | Sampler | str | Path,
-    evidence: object,
+def _answered(
+    question: Question,
     of: Sequence[Asked] | None,
-    *,
-    method: str,
-    num_samples: int | None,
     samples: int,
     check_rows: int,
-    check_samples: int | None,
-    memory_limit: int | str | None,
-    time_limit: float | int | None,
-    seed: int,
-    progress: Progress | None,
-    watch: Callable[[TrainingProgress], None] | None,
     settings: dict[str, Any],
+    reports: Reports,
 ) -> TableAnswer:
     """Answer all rows, and tell those who listen how far it is."""
-    start = time.perf_counter()
-    budget = Budget.of(memory_limit, time_limit)
-    question = resolve(
-        source,
-        evidence,
-        method=method,
-        methods=METHODS,
-        num_samples=num_samples,
-        usual_samples=NUM_SAMPLES,
-        check_samples=check_samples,
-        usual_checks=None,
-        memory_limit=memory_limit,
-        time_limit=time_limit,
-        seed=seed,
-    )
     samples = checked_count("samples", samples, 0, MOST_SAMPLES)
-    model = question.model
-    rows = checked_rows(evidence, model)
+    model, budget = question.model, question.budget
+    rows = checked_rows(question.evidence, model)
     asked = refuse_joints(asked_names(model, of), "a table of cases", "ask for one case at a time")
     found = RowsFound.within(budget, model, rows, asked, samples)
     found.notes = question.notes
@@ -140,18 +112,18 @@ def _ask(
         RowPattern.of([rows], model.num_variables, budget),
         budget.with_memory(budget.memory - found.num_bytes),
         asked,
-        method=method,
+        method=question.method,
         num_samples=question.num_samples,
         samples=samples,
         check_rows=check_rows,
         check_samples=question.check_samples,
         seed=question.seed,
-        watch=watch,
+        watch=reports.training,
         settings=settings,
         alone=lambda: [found.evidence(row) for row in range(len(rows))],
     )
-    answerer.fill(found, progress)
-    return found.answer(answerer.method, start)
+    answerer.fill(found, reports.fraction)
+    return found.answer(answerer.method, question.started)
 
 
 def checked_rows(evidence: object, model: FactorGraph) -> Int[Tensor, "row var"]:
