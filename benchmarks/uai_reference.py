@@ -47,11 +47,9 @@ def solve(folder: Path, name: str, limit: int):
         planned = deltaai.plan(model, evidence, memory_limit=limit)
         if not planned.is_exact:
             return {"width": planned.width, "bytes": planned.predicted_bytes, "refused": True}
-        engine = deltaai.ExactInference(
-            model, evidence, memory_limit=limit, elimination=planned.elimination
-        )
-        log10_z = engine.log_partition() / math.log(10)
-        found = list(engine.marginals().values())
+        answer = deltaai.query(model, evidence, method="exact", memory_limit=limit)
+        log10_z = answer.log_partition / math.log(10)
+        found = list(answer.marginals.values())
         off = digits_off(log10_z, reference_log10_z(folder / f"{name}.uai.PR"))
         mar = folder / f"{name}.uai.MAR"
         worst = None

@@ -249,3 +249,9 @@ def test_progress_reaches_one():
     engine.log_partition()
     assert seen == sorted(seen)
     assert seen[-1] == pytest.approx(1.0)
+
+
+def test_an_elimination_of_another_model_is_refused():
+    order = exact(zoo.ising_lattice(side=2, sigma=0.5, seed=0)).elimination
+    with pytest.raises(GraphError, match="over 4 variables, and 9 are to be eliminated"):
+        ExactInference(zoo.ising_lattice(side=3, sigma=0.5, seed=0), elimination=order)

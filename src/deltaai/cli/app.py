@@ -138,8 +138,8 @@ def query(
     check_samples: Annotated[
         int | None,
         typer.Option(
-            help="Samples of the second opinion that a sampled answer is held against (4000; of "
-            "many cases as many as each has): more see smaller missing parts."
+            help="Samples of the second opinion that a sampled answer is held against (4000): "
+            "more see smaller missing parts."
         ),
     ] = None,
     samples: Annotated[int, typer.Option(help="With many cases: states to draw for each.")] = 0,

@@ -78,6 +78,12 @@ class ExactInference(Shown):
         reduced, self.free = without_fixed(model, evidence)
         states = reduced.num_states.tolist()
         self.elimination = elimination or best_elimination(reduced.markov_graph(), states)
+        if len(self.elimination.order) != reduced.num_variables:
+            raise GraphError(
+                f"the elimination is over {len(self.elimination.order)} variables, and "
+                f"{reduced.num_variables} are to be eliminated: leave it out, or make one for the "
+                "model without observed variables and those of one state"
+            )
         self.cost: ExactCost = exact_cost(self.elimination, states)
         limit = default_memory_limit() if memory_limit is None else memory_limit
         if self.cost.peak_bytes > limit:

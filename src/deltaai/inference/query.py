@@ -46,7 +46,6 @@ from deltaai.inference.questions import (
     suitable_smoothing,
 )
 from deltaai.inference.sampler import Sampler
-from deltaai.inference.second_opinion import NUM_SAMPLES as CHECK_SAMPLES
 from deltaai.inference.table_query import query_table
 from deltaai.io.evidence_table import is_frame
 from deltaai.messages import loopy_belief_propagation, mini_bucket_bound
@@ -99,8 +98,8 @@ def query(
         ``"sampler"`` trains a sampler for the question; ``"bp"`` is loopy belief propagation, a
         first estimate without an error bar.
     num_samples : samples to draw, if it is sampled (10,000, or 1,000 for each row of a table).
-    check_samples : samples of the second opinion that a sampled answer is held against (4,000, or
-        as many as a row has); more see smaller missing parts, and with none there is no check.
+    check_samples : samples of the second opinion that a sampled answer is held against (4,000);
+        more see smaller missing parts, and with none there is no check.
     memory_limit : bytes that may be used, also as ``"4GB"`` (default: half of what is free).
     time_limit : seconds that may be used.
     seed : of a sampler's randomness.
@@ -136,8 +135,7 @@ def query(
                 source, evidence, of, progress=told, watch=reports.training, **chosen
             )
             return table.to_frame(evidence.index) if is_frame(evidence) else table
-        chosen |= {"usual_samples": NUM_SAMPLES, "usual_checks": CHECK_SAMPLES}
-        question = resolve(source, evidence, methods=METHODS, **chosen)
+        question = resolve(source, evidence, methods=METHODS, usual_samples=NUM_SAMPLES, **chosen)
         return _answered(question, of, reports)
 
 

@@ -34,6 +34,7 @@ from deltaai.inference.defaults import training_cost
 from deltaai.inference.estimate import Asked
 from deltaai.inference.loading import load_sampler
 from deltaai.inference.sampler import Sampler
+from deltaai.inference.second_opinion import NUM_SAMPLES as CHECK_SAMPLES
 from deltaai.io import as_model
 from deltaai.models import Evidence, FactorGraph
 from deltaai.models.smoothing import has_zeros
@@ -93,7 +94,6 @@ def resolve(
     num_samples: int | None,
     usual_samples: int,
     check_samples: int | None,
-    usual_checks: int | None,
     memory_limit: int | str | None,
     time_limit: float | int | None,
     seed: int,
@@ -104,9 +104,7 @@ def resolve(
     ----------
     source : a model, a sampler, or the path of a file with one.
     methods : those there are.
-    usual_samples : how many to draw if that was not said.
-    usual_checks : how many a second opinion has if that was not said; none for as many as there are
-        samples.
+    usual_samples : how many to draw if that was not said; a second opinion has its own number.
     """
     started, budget = time.perf_counter(), Budget.of(memory_limit, time_limit)
     check_method(method, methods)
@@ -115,7 +113,7 @@ def resolve(
     if evidence is None or isinstance(evidence, Mapping):
         evidence = model.named_evidence(model.resolve_evidence(evidence))
     drawn = usual_samples if num_samples is None else checked_samples(num_samples)
-    checks = drawn if usual_checks is None else usual_checks
+    checks = CHECK_SAMPLES
     if check_samples is not None:
         checks = checked_count("check_samples", check_samples, 0, MOST_SAMPLES)
     return Question(

@@ -44,6 +44,7 @@ from deltaai.inference.questions import (
 from deltaai.inference.row_pattern import RowPattern, rows_at_once
 from deltaai.inference.rows_found import RowsFound, num_pairs
 from deltaai.inference.sampler import Sampler
+from deltaai.inference.second_opinion import NUM_SAMPLES as CHECK_SAMPLES
 from deltaai.models import FactorGraph, StateIndex
 from deltaai.randomness import generator_of
 from deltaai.training.loop import Progress as TrainingProgress
@@ -110,7 +111,7 @@ class RowAnswerer:
         generator = generator_of(seed)
         checks = _Checks(
             checked_count("check_rows", check_rows),
-            num_samples if check_samples is None else check_samples,
+            CHECK_SAMPLES if check_samples is None else check_samples,
             None if pattern is None else pattern.num_rows,
         )
         working = budget.with_memory(budget.memory - taken)

@@ -59,7 +59,7 @@ def query_table(
     samples : states to return for each row.
     check_rows : rows that get a second opinion at most, spread over the table, where rows are
         sampled; the others are ``"unchecked"``.
-    check_samples : samples of a second opinion (as many as a row has).
+    check_samples : samples of a second opinion (4,000).
     memory_limit : bytes that may be used, also as ``"4GB"`` (default: half of what is free).
     time_limit : seconds that may be used; rows that are not reached say so in their doubts.
     seed : of all randomness.
@@ -84,7 +84,6 @@ def query_table(
             num_samples=num_samples,
             usual_samples=NUM_SAMPLES,
             check_samples=check_samples,
-            usual_checks=None,
             memory_limit=memory_limit,
             time_limit=time_limit,
             seed=seed,

@@ -238,10 +238,15 @@ def judge_marginals(answer: WeightedSamples, opinion: WeightedSamples) -> tuple[
     other, other_error = opinion.moments
     difference = (mean - other).abs()
     spread = torch.hypot(error, other_error)
-    degrees = min(answer.num_groups, opinion.num_groups, opinion.effective) - 1
-    reach = -float(scipy.special.stdtrit(max(degrees, 1), FALSE_ALARMS / 2 / max(len(mean), 1)))
+    # Welch and Satterthwaite: that there are few groups matters as far as their error does.
+    share = (error / spread.clamp(min=1e-12)).square()
+    few, many = answer.num_groups - 1, min(opinion.num_groups, opinion.effective) - 1
+    degrees = 1 / (share.square() / max(few, 1) + (1 - share).square() / max(many, 1))
+    chance = FALSE_ALARMS / 2 / max(len(mean), 1)
+    reach = torch.from_numpy(-scipy.special.stdtrit(degrees.numpy(), chance))
     excess = (difference / spread.clamp(min=1e-12)).masked_fill(difference < NEAR_ENOUGH, 0.0)
-    if not bool((excess > reach).any()):
+    excess = excess / reach
+    if not bool((excess > 1).any()):
         return ()
     pair = int(excess.argmax())
     model = answer.model

@@ -11,11 +11,12 @@ where f needs the factors with v alone, and takes most of the noise of counting 
 in groups g that are independent of each other (of one sample each, unless they were resampled); the
 error of a mean is that of a ratio, by the delta method over groups:
 
-    stderr² = Σ_g ( Σ_{i in g} w̄_i (f_i - m_vk) )²  G / (G - 1)  +  (max_g w̄_g)² Var(f)
+    stderr² = Σ_g ( Σ_{i in g} w̄_i (f_i - m_vk) )²  G / (G - 1)
+              +  (max_g w̄_g)² Var(f)  +  (max_i w̄_i  max_i |f_i - m_vk|)²
 
-where the last term stands for one more group as heavy as the heaviest: weights are skewed, and a
-spread that was seen is too small just when heavy ones are missing. That of log Z has such a term
-too.
+where the last terms stand for one more group as heavy as the heaviest, and for one more sample as
+far out as any: weights are skewed and counts of rare states too, and a spread that was seen is too
+small just when they are missing. That of log Z has such a term too.
 
 Moving samples by Gibbs sweeps leaves p(x | e) as it is, so samples drawn in proportion to their
 weights and moved are as good as before, and differ from each other where they were copies.
@@ -176,7 +177,8 @@ class WeightedSamples:
         mean, square, cross = torch.zeros(
             3, int(self.model.state_offsets[-1]), dtype=torch.float64, device="cpu"
         )
-        second = torch.zeros_like(mean)
+        second, highest = torch.zeros_like(mean), torch.zeros_like(mean)
+        lowest = torch.ones_like(mean)
         scale = heaviest = torch.zeros((), dtype=torch.float64, device="cpu")
         for part, conditionals in self._conditionals():
             sums = _group_sums(weights[part, None] * conditionals, self.group_size)
@@ -187,6 +189,8 @@ class WeightedSamples:
             second += (sums.square() / totals.clamp(min=torch.finfo(sums.dtype).tiny)).sum(0)
             scale = scale + totals.square().sum()
             heaviest = torch.maximum(heaviest, totals.max())
+            highest = torch.maximum(highest, conditionals.amax(0))
+            lowest = torch.minimum(lowest, conditionals.amin(0))
         # Where all samples agree, as if all neighbours are observed, rounding is left.
         variance = (square - 2 * mean * cross + mean.square() * scale).clamp(min=_ROUNDING**2)
         spread = self.num_groups / max(self.num_groups - 1, 1)
@@ -195,6 +199,8 @@ class WeightedSamples:
             mean[first:last] = variance[first:last] = second[first:last] = 0.0
             mean[first + state] = second[first + state] = 1.0
         unseen = heaviest.square() * (second - mean.square()).clamp(min=0)
+        reach = torch.maximum(highest - mean, mean - lowest).clamp(min=0) * (variance > 0)
+        unseen += (weights.max() * reach).square()
         return mean, (variance * spread + unseen).sqrt()
 
     def _conditionals(self) -> Iterator[tuple[slice, Float64[Tensor, "sample pair"]]]:
