@@ -12,11 +12,12 @@ in groups g that are independent of each other (of one sample each, unless they 
 error of a mean is that of a ratio, by the delta method over groups:
 
     stderr² = Σ_g ( Σ_{i in g} w̄_i (f_i - m_vk) )²  G / (G - 1)
-              +  (max_g w̄_g)² Var(f)  +  (max_i w̄_i  max_i |f_i - m_vk|)²
+              +  (max_g w̄_g)² Var(f)  +  (max_i w̄_i  max_i |f_i - m_vk|)²  +  1 / N²
 
-where the last terms stand for one more group as heavy as the heaviest, and for one more sample as
-far out as any: weights are skewed and counts of rare states too, and a spread that was seen is too
-small just when they are missing. That of log Z has such a term too.
+where the last terms stand for one more group as heavy as the heaviest, for one more sample as far
+out as any, and for what is too rare to be among N samples: weights are skewed and counts of rare
+states too, and a spread that was seen is too small just when they are missing. That of log Z has
+such a term too.
 
 Moving samples by Gibbs sweeps leaves p(x | e) as it is, so samples drawn in proportion to their
 weights and moved are as good as before, and differ from each other where they were copies.
@@ -201,6 +202,8 @@ class WeightedSamples:
         unseen = heaviest.square() * (second - mean.square()).clamp(min=0)
         reach = torch.maximum(highest - mean, mean - lowest).clamp(min=0) * (variance > 0)
         unseen += (weights.max() * reach).square()
+        # What is that rare may not be among them; where all agree there is nothing to be missed.
+        unseen += (reach > _ROUNDING) / len(weights) ** 2
         return mean, (variance * spread + unseen).sqrt()
 
     def _conditionals(self) -> Iterator[tuple[slice, Float64[Tensor, "sample pair"]]]:
