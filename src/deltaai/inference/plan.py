@@ -18,7 +18,7 @@ from deltaai.arguments import checked_bytes, checked_number, checked_seconds
 from deltaai.display import Card, Shown, plural, quantity
 from deltaai.errors import format_bytes, format_seconds
 from deltaai.exact import Cutset, default_memory_limit, without_fixed
-from deltaai.graphs import Elimination, best_elimination
+from deltaai.graphs import Elimination
 from deltaai.inference.defaults import training_cost
 from deltaai.inference.ways import (
     Limits,
@@ -26,6 +26,7 @@ from deltaai.inference.ways import (
     Option,
     amortised,
     before_evidence,
+    good_order,
     in_parts,
     whole,
     without_zeros,
@@ -153,8 +154,7 @@ def plan(
     observed = model.resolve_evidence(evidence)
     method: Method = "exact after evidence" if observed else "exact"
     reduced, _ = without_fixed(model, evidence)
-    states = reduced.num_states.tolist()
-    way = whole(method, reduced, best_elimination(reduced.markov_graph(), states), limits)
+    way = whole(method, reduced, good_order(reduced, limits), limits)
     options = [way.option]
     if not way.option.is_affordable:
         way = without_zeros(way, reduced, propagate_zeros(model, evidence), limits)

@@ -27,6 +27,9 @@ LEAST_TRAINING = 0.1
 # Seconds that an answer in parts may take if there is no limit; and the share of a limit that the
 # search for what to fix may take.
 _MOST_SECONDS_IN_PARTS = 600.0
+# Random orders that are tried at most, seconds for a vertex or an edge in each, and the share of a
+# limit of time that they may take.
+_MOST_ORDERS, _SECONDS_PER_ORDER, _ORDERS_SHARE = 64, 1.5e-5, 0.1
 _SEARCH_SHARE = 0.25
 
 
@@ -96,6 +99,15 @@ def whole(
     return Way(option, cost, elimination, reduction)
 
 
+def good_order(model: FactorGraph, limits: Limits) -> Elimination:
+    """The best order of as many as a small share of the time allows to try."""
+    graph, most = model.markov_graph(), _MOST_ORDERS
+    if limits.seconds is not None:
+        each = _SECONDS_PER_ORDER * (graph.num_vertices + graph.num_edges + 1)
+        most = min(int(_ORDERS_SHARE * limits.seconds / each), most)
+    return best_elimination(graph, model.num_states.tolist(), most_tries=most)
+
+
 def before_evidence(model: FactorGraph, limits: Limits) -> Option:
     """What the model would take without its evidence: greedy orders tell well enough."""
     free, _ = without_fixed(model, None)
@@ -110,7 +122,7 @@ def without_zeros(way: Way, before: FactorGraph, reduction: Reduction, limits: L
         option = Option(way.option.method, 0, 0.0, True, "evidence and zeros leave one state")
         return Way(option, ExactCost(0, 1, 0, 0), eliminate(model.markov_graph(), ()), reduction)
     if sum(states) < int(before.num_states.sum()):
-        elimination = best_elimination(model.markov_graph(), states)
+        elimination = good_order(model, limits)
     else:
         elimination = eliminate(model.markov_graph(), way.elimination.order)
     return whole(way.option.method, model, elimination, limits, reduction)
