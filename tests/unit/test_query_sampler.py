@@ -47,8 +47,8 @@ def test_the_method_follows_the_plan():
     assert found.plan.method == "exact in parts"
     assert (found.status, found.method) == ("exact", "elimination given 3 variables at a time")
     assert list(found.marginals) == ["x3"]
-    sampled = query(dense, of=["x3"], memory_limit=2**27, method="sampler", time_limit=5)
-    assert sampled.status in {"estimated", "unchecked", "untrusted"}  # a check may come too late
+    sampled = query(dense, of=["x3"], memory_limit=2**27, method="sampler", time_limit=60)
+    assert sampled.status in {"estimated", "untrusted"}
     assert sampled.marginals["x3"] == pytest.approx([0.5, 0.5], abs=0.1)
     with pytest.raises(ConfigError, match="method is 'best'"):
         query(LATTICE, method="best")
