@@ -39,7 +39,7 @@ types: venv
 	$(BIN)/mypy
 
 contracts: venv
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 
 format: venv  ## rewrite the code in the house style
 	$(BIN)/ruff format .

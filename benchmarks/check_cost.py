@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 import deltaai as dai
-from deltaai.inference.second_opinion import second_opinion
+from deltaai.trust.opinions import second_opinion
 from measure import header
 
 

@@ -26,10 +26,10 @@ import numpy as np
 import psutil
 import torch
 
+from deltaai.mcmc.chains import run_chains
+from deltaai.mcmc.gibbs import GibbsKernel
 from deltaai.models import FactorGraph
 from deltaai.models.zoo import ising_lattice
-from deltaai.sampling.chains import run_chains
-from deltaai.sampling.gibbs import GibbsKernel
 from measure import header, ratios, spread
 
 Run = Callable[[int], np.ndarray]  # seed -> final states (chain, spin) in {0, 1}

@@ -30,7 +30,8 @@ import numpy as np
 import psutil
 import torch
 
-from deltaai.messages import loopy, loopy_belief_propagation
+from deltaai.messages import loopy_belief_propagation
+from deltaai.messages.loopy import propagation as loopy
 from deltaai.models import zoo
 from measure import header, ratios, spread
 

@@ -16,8 +16,8 @@ import time
 import torch
 
 import deltaai as dai
-from deltaai.inference.defaults import suitable_config, suitable_graph, suitable_hidden
-from deltaai.inference.proposals import build_proposal
+from deltaai.fitting.defaults import suitable_config, suitable_graph, suitable_hidden
+from deltaai.fitting.proposals import build_proposal
 from deltaai.sampling.orders import Orders
 from deltaai.training.loop import Trainer
 from deltaai.training.tasks import task_of

@@ -30,7 +30,7 @@ import numpy as np
 import torch
 
 import deltaai as dai
-from deltaai.inference.sampler import Sampler
+from deltaai.fitting.sampler import Sampler
 from measure import header
 
 GOOD_GAP = 0.05

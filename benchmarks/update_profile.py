@@ -11,10 +11,10 @@ import time
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from deltaai.fitting.proposals import build_proposal
 from deltaai.graphs import ChordalGraph, eliminate, min_fill_order
-from deltaai.inference.proposals import build_proposal
 from deltaai.models import zoo
-from deltaai.objectives import delta_residuals, draw_alternatives, prepare
+from deltaai.objectives import delta_residuals, draw_alternatives, prepare_delta
 from deltaai.sampling.ancestral import Schedule, sample_ancestrally
 from deltaai.sampling.orders import Orders
 from deltaai.sampling.policies import ON_POLICY
@@ -59,9 +59,9 @@ def main() -> None:
 
     x = draw()
     alternatives = draw_alternatives(x, model.num_states, generator)
-    batch = prepare(proposal, x, alternatives)
+    batch = prepare_delta(proposal, x, alternatives)
     drawing = min(_timed(draw) for _ in range(5))
-    preparing = min(_timed(lambda: prepare(proposal, x, alternatives)) for _ in range(5))
+    preparing = min(_timed(lambda: prepare_delta(proposal, x, alternatives)) for _ in range(5))
 
     def update():
         delta_residuals(proposal, batch).square().mean().backward()

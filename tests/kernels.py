@@ -1,8 +1,8 @@
 """Every MCMC kernel of the library, by name: a function from a model to the kernel."""
 
-from deltaai.sampling.gibbs import GibbsKernel
-from deltaai.sampling.gradient_moves import GibbsWithGradientsKernel
-from deltaai.sampling.tempering import ParallelTemperingKernel
+from deltaai.mcmc.gibbs import GibbsKernel
+from deltaai.mcmc.gradient_moves import GibbsWithGradientsKernel
+from deltaai.mcmc.tempering import ParallelTemperingKernel
 
 KERNELS = {
     "gibbs": GibbsKernel,

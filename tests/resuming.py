@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from deltaai.inference.fit import fit
+from deltaai.fitting.fit_model import fit
 
 
 class Stop(Exception):

@@ -19,6 +19,7 @@ import types as _types
 
 TYPE_CHECKING = False  # as typing has it, which is not worth importing for this
 if TYPE_CHECKING:
+    from deltaai.answering import Plan, TableAnswer, check, plan, query, query_table
     from deltaai.errors import (
         ConfigError,
         ConversionError,
@@ -37,20 +38,8 @@ if TYPE_CHECKING:
         WeightError,
     )
     from deltaai.exact import ExactInference, exact
-    from deltaai.inference import (
-        Answer,
-        Estimate,
-        Marginals,
-        Plan,
-        Sampler,
-        TableAnswer,
-        check,
-        fit,
-        plan,
-        query,
-        query_table,
-    )
-    from deltaai.inference import load_sampler as load
+    from deltaai.fitting import Sampler, fit
+    from deltaai.fitting import load_sampler as load
     from deltaai.io import (
         example,
         from_pgmpy,
@@ -73,6 +62,7 @@ if TYPE_CHECKING:
         Variable,
         zoo,
     )
+    from deltaai.trust import Answer, Estimate, Marginals
 
     __version__: str
 
@@ -127,7 +117,7 @@ __all__ = [
 ]
 
 # Where names are looked for, in this order: errors need nothing else.
-_HOMES = ("errors", "models", "io", "exact", "inference")
+_HOMES = ("errors", "models", "io", "exact", "trust", "fitting", "answering")
 _SUBMODULES = {"zoo": "deltaai.models.zoo"}
 _NAMES_THERE = {"load": "load_sampler"}
 

@@ -28,7 +28,7 @@ _REDRAWN_AFTER = 0.2  # seconds, in a notebook
 
 @runtime_checkable
 class Standing(Protocol):
-    """Where training stands; :class:`deltaai.training.loop.Progress` is one."""
+    """Where training stands; :class:`deltaai.training.loop.TrainingProgress` is one."""
 
     step: int
     steps: int

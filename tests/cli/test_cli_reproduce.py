@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from deltaai.experiments import registry
+from deltaai.experiments.harness import registry
 
 
 @pytest.fixture(autouse=True)

@@ -278,7 +278,7 @@ def random_words(command: str, name: str, max_examples: int) -> None:
     with (
         workshop() as folder,
         # What `reproduce` would run takes minutes; what it checks and writes is tried.
-        mock.patch("deltaai.experiments.reproduce.run_parts", return_value=None),
+        mock.patch("deltaai.experiments.harness.reproduce.run_parts", return_value=None),
     ):
         kept = _state_of(folder)
 
@@ -306,7 +306,7 @@ def random_lines(max_examples: int) -> None:
     names = [name for name in COMMANDS if name not in {"demo", "fit", "bench"}]
     with (
         workshop() as folder,
-        mock.patch("deltaai.experiments.reproduce.run_parts", return_value=None),
+        mock.patch("deltaai.experiments.harness.reproduce.run_parts", return_value=None),
     ):
         kept = _state_of(folder)
 

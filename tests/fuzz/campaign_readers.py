@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import deltaai as dai
 from broken_files import VALID_BIF, VALID_UAI
 from deltaai.io import read_evidence_table
-from deltaai.io.bif_writer import format_bif
+from deltaai.io.bif.writer import format_bif
 from deltaai.io.source import Source
 from deltaai.io.uai import format_uai, parse_uai
 from fuzz.mutations import mutated, spoilt_gzip, words

@@ -64,7 +64,7 @@ def test_random_lines_without_type_checks():
 def test_odd_words_are_bad_input(arguments):
     with (
         campaign.workshop(),
-        mock.patch("deltaai.experiments.reproduce.run_parts", return_value=None),
+        mock.patch("deltaai.experiments.harness.reproduce.run_parts", return_value=None),
     ):
         code, _, err = campaign.run_cli(arguments)
     assert code == 2

@@ -17,7 +17,7 @@ from jaxtyping import config
 import deltaai as dai
 from data_folder import data_folder
 from deltaai.exact import ConditionedInference, Enumeration, RowInference, find_cutset
-from deltaai.models.determinism import propagate_zeros
+from deltaai.models.zeros.determinism import propagate_zeros
 
 GRADE = dai.Variable("grade", ["1", "2", "3"])
 TWO_READINGS = (

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 import deltaai as dai
+from deltaai.answering.streamed_samples import sample_stream
+from deltaai.answering.table_stream import query_stream
 from deltaai.budget import Budget, _cgroup_available
 from deltaai.cli.sampling import run_sample
 from deltaai.errors import FormatError, NotAffordableError, TimeLimitError
 from deltaai.exact import ExactInference
-from deltaai.inference.sample_stream import sample_stream
-from deltaai.inference.table_stream import query_stream
 from deltaai.io import case_stream, write
 from deltaai.io.case_stream import CaseStream
 from deltaai.messages import mini_bucket_bound
@@ -199,7 +199,7 @@ def test_training_counts_from_the_call(monkeypatch):
         time.sleep(1.0)
         return original(*_, **__)
 
-    module = importlib.import_module("deltaai.inference.fit")
+    module = importlib.import_module("deltaai.fitting.fit_model")
     original = module.build_proposal
     monkeypatch.setattr(module, "build_proposal", slow)
     sampler = module.fit(LATTICE, time_limit=1.05, steps=100_000, target_ess=None)

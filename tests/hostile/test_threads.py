@@ -15,14 +15,14 @@ from torch import Tensor, nn
 
 import deltaai as dai
 from deltaai.exact import ConditionedInference, RowInference, find_cutset
+from deltaai.fitting import posterior
 from deltaai.graphs import random_dag
-from deltaai.inference import posterior
+from deltaai.mcmc.annealed import annealed_importance
+from deltaai.mcmc.chains import run_chains
+from deltaai.mcmc.gibbs import GibbsKernel
+from deltaai.mcmc.gradient_moves import GibbsWithGradientsKernel
+from deltaai.mcmc.tempering import ParallelTemperingKernel
 from deltaai.messages import loopy_belief_propagation, mini_bucket_bound
-from deltaai.sampling.annealed_importance import annealed_importance
-from deltaai.sampling.chains import run_chains
-from deltaai.sampling.gibbs import GibbsKernel
-from deltaai.sampling.gradient_moves import GibbsWithGradientsKernel
-from deltaai.sampling.tempering import ParallelTemperingKernel
 from deltaai.threads import Turn, limited_threads
 
 Question = Callable[[], object]

@@ -8,12 +8,12 @@ import torch
 
 from deltaai.exact import Enumeration
 from deltaai.models import FactorGraph, TableFactor, Variable, zoo
-from deltaai.objectives.any_order import AnyOrderObjective
+from deltaai.objectives.any_order_balance import AnyOrderObjective
 from deltaai.objectives.balance import path_potentials
-from deltaai.sampling import any_order
-from deltaai.sampling.any_order import AnyOrderPolicy
+from deltaai.sampling import any_order_policy as any_order
+from deltaai.sampling.any_order_policy import AnyOrderPolicy
 from deltaai.sampling.policies import Policy
-from deltaai.training.any_order import AnyOrderTask
+from deltaai.training.any_order_paths import AnyOrderTask
 from statistical.chi_square import FALSE_FAILURE, chi_square_p_value
 
 TOLERANCE = 1e-9

@@ -10,7 +10,7 @@ from deltaai.errors import GraphError, ModelError
 from deltaai.exact import Enumeration, exact_conditionals
 from deltaai.graphs import chordal_completion, random_dag
 from deltaai.models import FactorGraph, TableFactor, Variable, zoo
-from deltaai.objectives.delta import delta_residuals, draw_alternatives, prepare
+from deltaai.objectives.delta import delta_residuals, draw_alternatives, prepare_delta
 from deltaai.sampling.ancestral import Schedule, sample_ancestrally
 from deltaai.sampling.policies import Policy
 from statistical.chi_square import FALSE_FAILURE, chi_square_p_value
@@ -27,7 +27,7 @@ MODELS = {
     "three-state": random_model(1, min_states=3, max_states=3, num_variables=5),
     "mixed": random_model(2, min_states=1, max_states=4, num_variables=5),
     "mixed-wide": random_model(3, min_states=2, max_states=3, max_arity=4),
-    "dense": random_model(6, 60, 8, min_states=2, max_states=2),  # its buckets have padding
+    "dense": random_model(6, 60, 8, min_states=2, max_states=2),  # its blocks have padding
     "peaked": random_model(4, min_states=2, max_states=3, scale=4.0, num_variables=5),
     "disconnected": random_model(5, min_states=2, max_states=3, num_factors=3, max_arity=2),
     "one-variable": FactorGraph([Variable("a", 3)], [TableFactor(["a"], [0.0, 1.0, 2.0])]),
@@ -77,10 +77,10 @@ def informed_exact_proposal(model, dag):
     features = layout.encoding.encode(columns, model.dtype)
     rest = exact.conditionals.logits(features) - informed.factor_logits(columns)
     with torch.no_grad():
-        for number, bucket in enumerate(layout.buckets):
-            inputs = features[bucket.feature_rows]
-            entries = informed.conditionals.entries(number, torch.arange(bucket.size), inputs)
-            rows = rest[bucket.rows].view(bucket.size, bucket.num_logits, len(columns.T))
+        for number, block in enumerate(layout.blocks):
+            inputs = features[block.feature_rows]
+            entries = informed.conditionals.entries(number, torch.arange(block.size), inputs)
+            rows = rest[block.rows].view(block.size, block.num_logits, len(columns.T))
             informed.conditionals.tables[number][entries] = rows.transpose(1, 2)
     return informed
 
@@ -148,7 +148,7 @@ def test_exact_conditionals_leave_no_residual(name, build):
     for dag in dags_of(model, 5):
         proposal = build(model, dag)
         for alternatives in every_alternative(model, columns):
-            residuals = delta_residuals(proposal, prepare(proposal, columns, alternatives))
+            residuals = delta_residuals(proposal, prepare_delta(proposal, columns, alternatives))
             assert float(residuals.detach().abs().max()) < TOLERANCE
 
 
@@ -168,7 +168,9 @@ def test_one_wrong_entry_leaves_a_residual(name):
     model = double(name)
     columns = all_columns(model)
     proposal = exact_proposal(model, dags_of(model, 1)[0])
-    batches = [prepare(proposal, columns, other) for other in every_alternative(model, columns)]
+    batches = [
+        prepare_delta(proposal, columns, other) for other in every_alternative(model, columns)
+    ]
     num_checked = 0
     for table in proposal.conditionals.tables:
         for position in range(table.numel()):
@@ -211,7 +213,7 @@ def test_residuals_of_one_order_follow_the_equation(name, is_informed, beta):
     alternatives = draw_alternatives(columns, model.num_states, torch.Generator().manual_seed(3))
     for dag in dags_of(model, 2):
         proposal = local_proposal(model, dag, is_informed=is_informed)
-        found = delta_residuals(proposal, prepare(proposal, columns, alternatives, beta=beta))
+        found = delta_residuals(proposal, prepare_delta(proposal, columns, alternatives, beta=beta))
         expected = reference_residuals(proposal, dag, columns, alternatives, beta=beta)
         torch.testing.assert_close(found, expected, atol=TOLERANCE, rtol=0)
         losses = [expected[u].square().sum() for u in range(model.num_variables)]
@@ -227,7 +229,7 @@ def test_residuals_of_many_orders_follow_the_equation(name, is_informed):
     alternatives = draw_alternatives(columns, model.num_states, torch.Generator().manual_seed(3))
     proposal = many_orders_proposal(model, is_informed=is_informed)
     known = known_under(proposal.layout, dags).double().repeat_interleave(samples, 1)
-    found = delta_residuals(proposal, prepare(proposal, columns, alternatives, known))
+    found = delta_residuals(proposal, prepare_delta(proposal, columns, alternatives, known))
     for number, dag in enumerate(dags):
         part = slice(number * samples, (number + 1) * samples)
         expected = reference_residuals(
@@ -289,14 +291,14 @@ def test_some_members_equal_all(name, family):
     layout = conditionals.layout
     features = layout.encoding.encode(random_columns(model, 8), torch.float64)
     every = conditionals.logits(features, None if known is None else known.expand(-1, 8))
-    for number, bucket in enumerate(layout.buckets):
-        members = torch.arange(bucket.size).flip(0).repeat(2)
+    for number, block in enumerate(layout.blocks):
+        members = torch.arange(block.size).flip(0).repeat(2)
         mask = None
         if known is not None:
-            mask = known[bucket.slots].view(bucket.size, bucket.num_inputs)[members]
-        inputs = features[bucket.feature_rows[members]]
+            mask = known[block.slots].view(block.size, block.num_inputs)[members]
+        inputs = features[block.feature_rows[members]]
         found = conditionals.logits_at(number, members, inputs, mask)
-        expected = every[bucket.rows].view(bucket.size, bucket.num_logits, 8)[members]
+        expected = every[block.rows].view(block.size, block.num_logits, 8)[members]
         torch.testing.assert_close(found, expected)
 
 
@@ -311,7 +313,7 @@ def test_gradients_agree_with_finite_differences(orders):
     else:
         proposal = many_orders_proposal(model, hidden=3)
         known = known_under(proposal.layout, dags).double().repeat(1, 2)
-    batch = prepare(proposal, columns, alternatives, known)
+    batch = prepare_delta(proposal, columns, alternatives, known)
     parameters = tuple(proposal.conditionals.parameters())
 
     # gradcheck moves the parameters in place, so the function need not look at its arguments.

@@ -10,11 +10,11 @@ from deltaai.conditionals import Conditionals, LocalConditionals, Proposal
 from deltaai.conditionals.evidence import evidence_layout, known_given
 from deltaai.errors import ConfigError, EvidenceError, StateError
 from deltaai.exact import Enumeration, exact
+from deltaai.fitting.fit_model import fit
+from deltaai.fitting.loading import load_sampler
 from deltaai.graphs import chordal_completion, maximum_cardinality_order, random_dag
-from deltaai.inference.fit import fit
-from deltaai.inference.loading import load_sampler
 from deltaai.models import FactorGraph, TableFactor, Variable, zoo
-from deltaai.objectives.delta import delta_residuals, draw_alternatives, prepare
+from deltaai.objectives.delta import delta_residuals, draw_alternatives, prepare_delta
 from deltaai.sampling.conditioned import GivenSchedule, sample_given
 from resuming import assert_resumes_to_the_same_weights
 
@@ -49,13 +49,13 @@ class ExactGiven(Conditionals):
 
     def _rows(self, known, flipped=None):
         rows, flips = [], []
-        for bucket in self.layout.buckets:
-            mask = known[bucket.slots].view(bucket.size, bucket.num_inputs, known.shape[1])
-            for place, variable in enumerate(bucket.variables.tolist()):
-                inputs = bucket.inputs[place].tolist()
+        for block in self.layout.blocks:
+            mask = known[block.slots].view(block.size, block.num_inputs, known.shape[1])
+            for place, variable in enumerate(block.variables.tolist()):
+                inputs = block.inputs[place].tolist()
                 for number, target in [
                     (None, rows),
-                    *((n, flips) for n in range(bucket.num_flipped)),
+                    *((n, flips) for n in range(block.num_flipped)),
                 ]:
                     answers = []
                     for column in range(self.columns.shape[1]):
@@ -78,7 +78,7 @@ class ExactGiven(Conditionals):
     def logits_and_flips(self, features, flipped, known=None):
         return self._rows(known, self.alternatives)
 
-    def logits_at(self, bucket, members, inputs, known=None):
+    def logits_at(self, block, members, inputs, known=None):
         raise NotImplementedError
 
 
@@ -104,7 +104,7 @@ def test_exact_conditionals_leave_no_residual_under_any_evidence(name):
         columns, observed, alternatives = every_case(model, seed)
         conditionals.columns, conditionals.alternatives = columns, alternatives
         known = known_given(layout, observed, torch.float64)
-        batch = prepare(proposal, columns, alternatives, known, 1.0, observed)
+        batch = prepare_delta(proposal, columns, alternatives, known, 1.0, observed)
         assert float(delta_residuals(proposal, batch).abs().max()) < 1e-9
 
 
@@ -133,7 +133,7 @@ def test_residuals_are_the_equation_written_out(name, most):
     columns, observed, alternatives = every_case(model, 0)
     known = known_given(proposal.layout, observed, torch.float64)
     with torch.no_grad():
-        batch = prepare(proposal, columns, alternatives, known, 1.0, observed)
+        batch = prepare_delta(proposal, columns, alternatives, known, 1.0, observed)
         found = delta_residuals(proposal, batch)
         here = model.log_score(columns.T) - log_given(proposal, columns, observed).sum(0)
         for u in range(model.num_variables):

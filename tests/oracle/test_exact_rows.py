@@ -15,7 +15,7 @@ from deltaai.errors import (
     StateError,
 )
 from deltaai.exact import Enumeration, ExactInference
-from deltaai.exact.rows import RowInference
+from deltaai.exact.rows.engine import RowInference
 from deltaai.graphs import eliminate, min_weight_order
 from deltaai.models import FactorGraph, TableFactor, Variable, zoo
 

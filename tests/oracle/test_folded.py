@@ -53,9 +53,9 @@ def test_logits_are_those_of_the_terms(name, is_masked):
     expected = proposal.factor_logits(columns, known).double()  # single without factors
     folded = fold(proposal.terms, model.groups, model.dtype)
     features = layout.encoding.encode(columns, torch.float64)
-    for bucket, here in zip(layout.buckets, folded, strict=True):
+    for block, here in zip(layout.blocks, folded, strict=True):
         mask = None
         if known is not None:
-            mask = known[bucket.slots].view(bucket.size, bucket.num_inputs, 7)
-        found = here.logits(torch.arange(bucket.size), gather_inputs(bucket, features), mask)
-        torch.testing.assert_close(found.flatten(0, 1), expected[bucket.rows])
+            mask = known[block.slots].view(block.size, block.num_inputs, 7)
+        found = here.logits(torch.arange(block.size), gather_inputs(block, features), mask)
+        torch.testing.assert_close(found.flatten(0, 1), expected[block.rows])

@@ -8,9 +8,9 @@ import deltaai as dai
 from deltaai.conditionals.evidence import known_given
 from deltaai.errors import ConfigError, TrainingError
 from deltaai.exact import Enumeration, exact
-from deltaai.inference.defaults import suitable_graph
-from deltaai.inference.initial import start_from_messages
-from deltaai.inference.proposals import build_proposal
+from deltaai.fitting.defaults import suitable_graph
+from deltaai.fitting.initial import start_from_messages
+from deltaai.fitting.proposals import build_proposal
 from deltaai.messages import loopy_belief_propagation
 from deltaai.models import FactorGraph, TableFactor, Variable, zoo
 from deltaai.sampling.orders import Orders

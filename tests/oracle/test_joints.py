@@ -7,8 +7,8 @@ import torch
 import deltaai as dai
 from deltaai.errors import ConfigError, EvidenceError, ImpossibleEvidenceError, NotAffordableError
 from deltaai.exact import joint_marginal
-from deltaai.inference.joints import sampled_joint
-from deltaai.inference.weighted import WeightedSamples
+from deltaai.trust.joints import sampled_joint
+from deltaai.trust.weighted import WeightedSamples
 
 
 def enumerated(model, names, evidence):

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from deltaai.exact import Enumeration
-from deltaai.inference.fit import fit
+from deltaai.fitting.fit_model import fit
 from deltaai.models import zoo
 
 pytestmark = pytest.mark.usefixtures("one_thread")

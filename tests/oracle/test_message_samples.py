@@ -8,11 +8,11 @@ import torch
 
 from deltaai.errors import NotAffordableError
 from deltaai.exact import Enumeration
-from deltaai.inference.second_opinion import second_opinion
-from deltaai.inference.weighted import WeightedSamples
-from deltaai.messages.mini_bucket_sampling import MessageSampler
+from deltaai.mcmc.annealed import annealed_importance
+from deltaai.messages.mini_buckets.sampling import MessageSampler
 from deltaai.models import FactorGraph, SpinCoupling, TableFactor, Variable, zoo
-from deltaai.sampling.annealed_importance import annealed_importance
+from deltaai.trust.opinions import second_opinion
+from deltaai.trust.weighted import WeightedSamples
 from statistical.chi_square import FALSE_FAILURE, chi_square_p_value
 
 MANY = {"memory_limit": 2**28, "most_total_entries": 2**20}

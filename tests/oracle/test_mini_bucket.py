@@ -9,10 +9,10 @@ import torch
 from deltaai.errors import ConfigError, DeltaAIError, ImpossibleEvidenceError
 from deltaai.exact import Enumeration, exact
 from deltaai.exact.log_tables import LogTable
-from deltaai.messages.mini_bucket import mini_bucket_bound
-from deltaai.messages.mini_bucket_partition import largest_affordable_plan, plan_mini_buckets
-from deltaai.messages.mini_bucket_passes import MiniBucketPasses, log_marginalise
-from deltaai.messages.mini_bucket_tightening import tighten
+from deltaai.messages.mini_buckets.bound import mini_bucket_bound
+from deltaai.messages.mini_buckets.partition import largest_affordable_plan, plan_mini_buckets
+from deltaai.messages.mini_buckets.passes import MiniBucketPasses, log_marginalise
+from deltaai.messages.mini_buckets.tightening import tighten
 from deltaai.models import FactorGraph, TableFactor, Variable, zoo
 
 TOLERANCE = 1e-9

@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from deltaai.errors import ConfigError
+from deltaai.fitting.proposals import build_proposal
 from deltaai.graphs import chordal_completion
-from deltaai.inference.proposals import build_proposal
 from deltaai.models import zoo
 from deltaai.objectives.base import Paths
-from deltaai.objectives.delta import delta_residuals, draw_alternatives, prepare
+from deltaai.objectives.delta import delta_residuals, draw_alternatives, prepare_delta
 from deltaai.objectives.sampled import SampledDeltaObjective
 from deltaai.sampling.orders import Orders
 from deltaai.training.full_samples import FullSamples
@@ -55,7 +55,7 @@ def test_residuals_are_those_of_all_variables(name, kind, family):
         others[chosen] = alternatives[number]
         known = None if paths.known is None else paths.known[:, here]
         with torch.no_grad():
-            full = delta_residuals(proposal, prepare(proposal, columns, others, known))
+            full = delta_residuals(proposal, prepare_delta(proposal, columns, others, known))
         expected.append(full[chosen].square().mean(0))
     torch.testing.assert_close(losses, torch.cat(expected), rtol=1e-4, atol=1e-5)
 

@@ -12,7 +12,7 @@ from deltaai.errors import StateError
 from deltaai.graphs import chordal_completion, random_dag
 from deltaai.models import zoo
 from deltaai.objectives import stochastic
-from deltaai.objectives.delta import delta_residuals, draw_alternatives, prepare
+from deltaai.objectives.delta import delta_residuals, draw_alternatives, prepare_delta
 from deltaai.objectives.stochastic import stochastic_delta_losses, stochastic_square, two_term_loss
 
 MODELS = {
@@ -56,7 +56,7 @@ def random_batch(proposal, count, known=None):
     chance = torch.rand(model.num_variables, count, generator=generator).double()
     columns = (chance * model.num_states[:, None]).long()
     alternatives = draw_alternatives(columns, model.num_states, generator)
-    return prepare(proposal, columns, alternatives, known)
+    return prepare_delta(proposal, columns, alternatives, known)
 
 
 def gradient(loss, parameters):

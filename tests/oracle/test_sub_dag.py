@@ -42,8 +42,8 @@ class ExactConditionals(Conditionals):
     def logits_and_flips(self, features, flipped, known=None):
         raise NotImplementedError
 
-    def logits_at(self, bucket, members, inputs, known=None):
-        where = self.layout.buckets[bucket]
+    def logits_at(self, block, members, inputs, known=None):
+        where = self.layout.blocks[block]
         answers = []
         for pair, member in enumerate(members.tolist()):
             variable = int(where.variables[member])
@@ -167,14 +167,14 @@ FAMILIES = {
 def reference_correction(conditionals, variable, known):
     """Logits of one variable given a dictionary of known states, straight from the formulas."""
     layout = conditionals.layout
-    number, place = layout.bucket_of[variable].tolist()
-    bucket = layout.buckets[number]
+    number, place = layout.block_of[variable].tolist()
+    block = layout.blocks[number]
     columns = torch.zeros(layout.num_variables, 1, dtype=torch.long)
     for other, state in known.items():
         columns[other] = state
     features = layout.encoding.encode(columns, torch.float64)[:, 0]
     if isinstance(conditionals, MaskedAutoencoder):
-        rows = layout.first_row_of[variable] + torch.arange(bucket.num_logits)
+        rows = layout.first_row_of[variable] + torch.arange(block.num_logits)
         if not known:
             return conditionals.marginals[rows]
         state = torch.zeros(layout.encoding.num_rows, dtype=torch.float64)
@@ -187,8 +187,8 @@ def reference_correction(conditionals, variable, known):
             state = layer.norm(layer.weight @ state + layer.bias).relu()
         return conditionals.heads[rows] @ state + conditionals.head_biases[rows]
     weights = conditionals.networks[number]
-    mask = torch.tensor([float(w in known) for w in bucket.inputs[place].tolist()]).double()
-    z = (features[bucket.feature_rows[place]] * mask[:, None]).flatten()
+    mask = torch.tensor([float(w in known) for w in block.inputs[place].tolist()]).double()
+    z = (features[block.feature_rows[place]] * mask[:, None]).flatten()
     inner = weights.first[place] @ z + weights.first_mask[place] @ mask
     hidden = torch.tanh(inner + weights.first_bias[place, :, 0])
     linear = weights.bypass[place] @ z + weights.bypass_mask[place] @ mask

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from deltaai.exact.enumeration import Enumeration
-from deltaai.inference.weighted import WeightedSamples
 from deltaai.models import zoo
+from deltaai.trust.weighted import WeightedSamples
 
 MODEL = zoo.random_factor_graph(6, 8, max_states=3, max_arity=3, seed=0).to(dtype=torch.float64)
 OBSERVED = {2: 1}

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from broken_files import BROKEN_FILES, VALID_BIF, VALID_EVIDENCE, VALID_UAI
 from deltaai.errors import DeltaAIError
 from deltaai.io import files, read, read_evidence
-from deltaai.io.bif import parse_bif
-from deltaai.io.bif_writer import format_bif
+from deltaai.io.bif.reader import parse_bif
+from deltaai.io.bif.writer import format_bif
 from deltaai.io.decimals import logarithms, to_decimals
 from deltaai.io.source import Source
 from deltaai.io.uai import format_uai, parse_uai

@@ -28,27 +28,27 @@ def random_columns(layout, count, seed=0):
 
 
 @given(layouts())
-def test_every_variable_stands_in_one_bucket_of_its_kind(layout):
-    seen = torch.cat([bucket.variables for bucket in layout.buckets])
+def test_every_variable_stands_in_one_block_of_its_kind(layout):
+    seen = torch.cat([block.variables for block in layout.blocks])
     assert sorted(seen.tolist()) == list(range(layout.num_variables))
-    for number, bucket in enumerate(layout.buckets):
-        for place, variable in enumerate(bucket.variables.tolist()):
-            assert layout.bucket_of[variable].tolist() == [number, place]
-            assert layout.num_states[variable] == bucket.num_states == bucket.num_logits + 1
-            assert layout.first_row_of[variable] == bucket.first_row + place * bucket.num_logits
+    for number, block in enumerate(layout.blocks):
+        for place, variable in enumerate(block.variables.tolist()):
+            assert layout.block_of[variable].tolist() == [number, place]
+            assert layout.num_states[variable] == block.num_states == block.num_logits + 1
+            assert layout.first_row_of[variable] == block.first_row + place * block.num_logits
 
 
 @given(layouts())
 def test_padding_stands_behind_the_inputs_and_reads_zeros(layout):
     zero_row, nobody = layout.encoding.zero_row, layout.num_variables
-    for bucket in layout.buckets:
+    for block in layout.blocks:
         # Somebody needs the whole width, and not much of it is padding.
-        longest = max(len(layout.inputs[v]) for v in bucket.variables.tolist())
-        assert bucket.num_inputs == longest
+        longest = max(len(layout.inputs[v]) for v in block.variables.tolist())
+        assert block.num_inputs == longest
         for variable, row, features in zip(
-            bucket.variables.tolist(),
-            bucket.inputs.tolist(),
-            bucket.feature_rows.tolist(),
+            block.variables.tolist(),
+            block.inputs.tolist(),
+            block.feature_rows.tolist(),
             strict=True,
         ):
             inputs = layout.inputs[variable]
@@ -64,9 +64,9 @@ def test_padding_stands_behind_the_inputs_and_reads_zeros(layout):
 @given(layouts())
 def test_rows_slots_and_flips_follow_one_another(layout):
     row = slot = flip = 0
-    for bucket in layout.buckets:
-        assert (bucket.rows.start, bucket.slots.start, bucket.flips.start) == (row, slot, flip)
-        row, slot, flip = bucket.rows.stop, bucket.slots.stop, bucket.flips.stop
+    for block in layout.blocks:
+        assert (block.rows.start, block.slots.start, block.flips.start) == (row, slot, flip)
+        row, slot, flip = block.rows.stop, block.slots.stop, block.flips.stop
     assert (row, slot, flip) == (layout.num_rows, layout.num_slots, layout.num_flips)
     assert row == sum(states - 1 for states in layout.num_states)
     assert len(layout.slot_variable) == len(layout.slot_input) == slot
@@ -117,11 +117,11 @@ def test_tables_have_one_entry_for_each_joint_state_of_the_inputs(layout):
     tables = TableConditionals(layout)
     columns = random_columns(layout, 30)
     features = layout.encoding.encode(columns)
-    for number, bucket in enumerate(layout.buckets):
-        members = torch.arange(bucket.size)
-        found = tables.entries(number, members, features[bucket.feature_rows])
+    for number, block in enumerate(layout.blocks):
+        members = torch.arange(block.size)
+        found = tables.entries(number, members, features[block.feature_rows])
         first = 0
-        for place, variable in enumerate(bucket.variables.tolist()):
+        for place, variable in enumerate(block.variables.tolist()):
             shape = tuple(layout.num_states[u] for u in layout.inputs[variable])
             states = tuple(columns[list(layout.inputs[variable])].numpy())
             expected = np.ravel_multi_index(states, shape) if shape else np.zeros(30, dtype=int)

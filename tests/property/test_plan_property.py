@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import deltaai as dai
+from deltaai.answering import questions as questions_module
+from deltaai.answering.asking import query
+from deltaai.answering.exact_answers import most_likely
+from deltaai.answering.planning import plan
 from deltaai.errors import ImpossibleEvidenceError, NotAffordableError, TimeLimitError
 from deltaai.exact import Enumeration, exact_cost
+from deltaai.fitting.defaults import TrainingCost
 from deltaai.graphs import best_elimination
-from deltaai.inference import questions as questions_module
-from deltaai.inference.defaults import TrainingCost
-from deltaai.inference.exact_answers import most_likely
-from deltaai.inference.plan import plan
-from deltaai.inference.query import query
 
 
 class _TrainedError(Exception):
@@ -32,7 +32,7 @@ def no_training(monkeypatch):
     def refuse(*_, **__):
         raise _TrainedError
 
-    planning, asking = (sys.modules[f"deltaai.inference.{name}"] for name in ("plan", "query"))
+    planning, asking = (sys.modules[f"deltaai.answering.{name}"] for name in ("planning", "asking"))
     monkeypatch.setattr(asking, "fit", refuse)
     monkeypatch.setattr(asking, "bytes_of_samples", lambda *_, **__: 0)
     for module in (planning, questions_module):

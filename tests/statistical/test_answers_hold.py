@@ -5,14 +5,14 @@ import pytest
 import torch
 
 import deltaai as dai
+from deltaai.answering.asking import query
+from deltaai.answering.table_query import query_table
 from deltaai.exact import exact
-from deltaai.inference.fit import fit
-from deltaai.inference.query import query
-from deltaai.inference.table_query import query_table
-from deltaai.inference.trust import judge_weights
+from deltaai.fitting.fit_model import fit
+from deltaai.mcmc.tempering import annealed_chains
 from deltaai.models import FactorGraph, SpinCoupling, Variable, zoo
 from deltaai.sampling.importance import estimate_from_log_weights
-from deltaai.sampling.tempering import annealed_chains
+from deltaai.trust.verdicts import judge_weights
 
 FAR_OUTSIDE = {
     **{"x_3_2": 0, "x_5_2": 0, "x_1_1": 1, "x_2_3": 1, "x_1_0": 1},

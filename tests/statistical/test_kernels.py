@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from deltaai.exact import Enumeration
+from deltaai.mcmc import gradient_moves, tempering
+from deltaai.mcmc.chains import Kernel, StepInfo, run_chains
+from deltaai.mcmc.gibbs import GibbsKernel
+from deltaai.mcmc.gradient_moves import GibbsWithGradientsKernel, InformedState
+from deltaai.mcmc.tempering import ParallelTemperingKernel, annealed_chains
 from deltaai.models import zoo
-from deltaai.sampling import gradient_moves, tempering
-from deltaai.sampling.chains import Kernel, StepInfo, run_chains
-from deltaai.sampling.gibbs import GibbsKernel
-from deltaai.sampling.gradient_moves import GibbsWithGradientsKernel, InformedState
-from deltaai.sampling.tempering import ParallelTemperingKernel, annealed_chains
 from kernels import KERNELS
 from statistical.chi_square import FALSE_FAILURE, chi_square_p_value
 

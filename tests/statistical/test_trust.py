@@ -3,22 +3,22 @@
 import pytest
 import torch
 
+from deltaai.answering.table_query import query_table
 from deltaai.exact import exact
-from deltaai.inference.answer import sampled_answer
-from deltaai.inference.fit import fit
-from deltaai.inference.posterior import Drawn
-from deltaai.inference.sampler import Sampler
-from deltaai.inference.table_query import query_table
-from deltaai.inference.trust import (
+from deltaai.fitting.fit_model import fit
+from deltaai.fitting.posterior import Drawn
+from deltaai.fitting.sampler import Sampler
+from deltaai.models import FactorGraph, SpinCoupling, SpinField, Variable, zoo
+from deltaai.sampling.importance import estimate_from_log_weights
+from deltaai.trust.answer import sampled_answer
+from deltaai.trust.verdicts import (
     Verdict,
     judge_bracket,
     judge_coverage,
     judge_halves,
     judge_weights,
 )
-from deltaai.inference.weighted import WeightedSamples
-from deltaai.models import FactorGraph, SpinCoupling, SpinField, Variable, zoo
-from deltaai.sampling.importance import estimate_from_log_weights
+from deltaai.trust.weighted import WeightedSamples
 
 PEAKED = zoo.ising_lattice(side=4, sigma=1.0, seed=0)
 

@@ -5,13 +5,13 @@ import torch
 
 from deltaai.errors import ConfigError, ModelError, StateError, TrainingError
 from deltaai.models import zoo
-from deltaai.objectives.any_order import AnyOrderObjective
-from deltaai.sampling.any_order import AnyOrderPolicy
+from deltaai.objectives.any_order_balance import AnyOrderObjective
+from deltaai.sampling.any_order_policy import AnyOrderPolicy
 from deltaai.sampling.policies import ON_POLICY
-from deltaai.training.any_order import AnyOrderTask
+from deltaai.training.any_order_paths import AnyOrderTask
 from deltaai.training.config import TrainingConfig
 from deltaai.training.loop import Trainer
-from deltaai.training.packing import pack_state, unpack_state
+from deltaai.training.nested_state import pack_state, unpack_state
 
 
 def small_task(objective="fl-subtb", **options):

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from deltaai.errors import DeltaAIError, FormatError
 from deltaai.io.atomic import replace_file
 from deltaai.training.checkpoint import load_tensors, save_tensors
-from deltaai.training.packing import pack_state, unpack_state
+from deltaai.training.nested_state import pack_state, unpack_state
 
 TENSORS = {
     "weight": torch.arange(6.0).reshape(2, 3) / 7,

@@ -26,14 +26,14 @@ from deltaai.models import (
     SpinField,
     TableFactor,
     Variable,
-    determinism,
     zoo,
 )
-from deltaai.models.determinism import possible_states, propagate_zeros
 from deltaai.models.neural_group import encoded_width
-from deltaai.models.reduction import Reduction
-from deltaai.models.smoothing import has_zeros, zero_share
 from deltaai.models.table_group import ConditionalTableGroup, TableGroup
+from deltaai.models.zeros import determinism
+from deltaai.models.zeros.determinism import possible_states, propagate_zeros
+from deltaai.models.zeros.reduction import Reduction
+from deltaai.models.zeros.smoothing import has_zeros, zero_share
 
 SETTINGS = settings(max_examples=120, deadline=None, derandomize=True)
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from deltaai.inference.estimate import Estimate, Marginals, Quality
+from deltaai.trust.estimate import Estimate, Marginals, Quality
 
 
 def test_an_exact_value_has_no_width():

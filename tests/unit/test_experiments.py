@@ -11,12 +11,12 @@ import pytest
 
 from deltaai.errors import ConfigError, FormatError
 from deltaai.experiments import Part
-from deltaai.experiments.part_files import read_part, read_parts
-from deltaai.experiments.plots import NoPlotError, write_plot
-from deltaai.experiments.registry import find_experiment
-from deltaai.experiments.reproduce import FolderError, reproduce
-from deltaai.experiments.results import curves_of
-from deltaai.experiments.summary import median_time, summary_text
+from deltaai.experiments.harness.part_files import read_part, read_parts
+from deltaai.experiments.harness.plots import NoPlotError, write_plot
+from deltaai.experiments.harness.registry import find_experiment
+from deltaai.experiments.harness.reproduce import FolderError, reproduce
+from deltaai.experiments.harness.results import curves_of
+from deltaai.experiments.harness.summary import median_time, summary_text
 from fake_experiment import EXPERIMENT
 
 
@@ -225,7 +225,7 @@ def test_a_value_that_only_some_seeds_reach():
 
 
 def _finished_in_memory(steps_of_seeds):
-    from deltaai.experiments.part_files import FinishedPart
+    from deltaai.experiments.harness.part_files import FinishedPart
 
     for seed, steps in enumerate(steps_of_seeds):
         part = Part("ladder", "delta", seed, "smoke", {"steps": steps})

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from deltaai.experiments import any_order, synthetic_gfn, synthetic_mcmc
-from deltaai.experiments.parts import SCALES
-from deltaai.experiments.registry import experiment_names, find_experiment
+from deltaai.experiments.figures import any_order, synthetic_gfn, synthetic_mcmc
+from deltaai.experiments.harness.parts import SCALES
+from deltaai.experiments.harness.registry import experiment_names, find_experiment
 
 FIGURES = {
     "synthetic-gfn": synthetic_gfn,

@@ -8,7 +8,7 @@ import torch
 
 import deltaai as dai
 from deltaai.errors import DeltaAIError, ModelError
-from deltaai.inference.pictures import MOST_VARIABLES
+from deltaai.trust.pictures import MOST_VARIABLES
 
 HOSTILE = "<script>alert('x')</script>"
 

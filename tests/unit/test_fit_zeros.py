@@ -5,8 +5,8 @@ import torch
 
 from deltaai.errors import ConfigError, ModelError
 from deltaai.exact import Enumeration, exact
-from deltaai.inference.fit import fit
-from deltaai.inference.loading import load_sampler
+from deltaai.fitting.fit_model import fit
+from deltaai.fitting.loading import load_sampler
 from deltaai.models import FactorGraph, TableFactor, Variable
 
 

@@ -7,13 +7,13 @@ import torch
 from deltaai.errors import ConfigError
 from deltaai.exact import exact
 from deltaai.graphs.colouring import greedy_colouring
+from deltaai.mcmc import gibbs, local_scores, table_updates
+from deltaai.mcmc.chains import run_chains
+from deltaai.mcmc.conditional_tables import LARGEST_BLANKET, Blankets, tabulate
+from deltaai.mcmc.gibbs import MOST_TEMPERATURES, GibbsKernel
+from deltaai.mcmc.local_scores import LocalScores
+from deltaai.mcmc.table_updates import Scratch, TableBlock, Thresholds
 from deltaai.models import FactorGraph, SpinCoupling, TableFactor, Variable, zoo
-from deltaai.sampling import gibbs, local_scores, table_updates
-from deltaai.sampling.chains import run_chains
-from deltaai.sampling.conditional_tables import LARGEST_BLANKET, Blankets, tabulate
-from deltaai.sampling.gibbs import MOST_TEMPERATURES, GibbsKernel
-from deltaai.sampling.local_scores import LocalScores
-from deltaai.sampling.table_updates import Scratch, TableBlock, Thresholds
 
 MODELS = {
     "lattice": zoo.ising_lattice(side=5, sigma=0.7, seed=0),
@@ -131,7 +131,7 @@ def test_tables_made_in_pieces_are_the_same(monkeypatch):
     blankets = Blankets.of(model, model.markov_graph())
     members = next(members for members, _ in blocks_of(model))
     whole = tabulate(model, blankets, members)
-    from deltaai.sampling import conditional_tables
+    from deltaai.mcmc import conditional_tables
 
     monkeypatch.setattr(conditional_tables, "BLOCK_ENTRIES", 600)
     torch.testing.assert_close(tabulate(model, blankets, members), whole)

@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from deltaai.errors import StateError
+from deltaai.mcmc.chains import run_chains
+from deltaai.mcmc.gradient_moves import GibbsWithGradientsKernel
+from deltaai.mcmc.taylor_ratios import taylor_log_ratios
 from deltaai.models import zoo
-from deltaai.models.neural_group import encode
-from deltaai.sampling.chains import run_chains
-from deltaai.sampling.gradient_moves import GibbsWithGradientsKernel
-from deltaai.sampling.taylor_ratios import taylor_log_ratios
+from deltaai.models.neural_group import network_inputs
 
 ZEROS = zoo.random_factor_graph(8, 10, max_states=3, zero_fraction=0.3, min_states=2, seed=4)
 
@@ -38,7 +38,8 @@ def test_the_expansion_of_a_network_is_its_gradient():
     spins = (2.0 * state.states.double() - 1).requires_grad_()
     features = torch.stack([spins[:, scope] for scope in group.scopes.tolist()])
     torch.testing.assert_close(
-        features.detach(), encode(group.scope_values(state.columns), group.sizes, group.dtype)
+        features.detach(),
+        network_inputs(group.scope_values(state.columns), group.sizes, group.dtype),
     )
     score = group.log_values_encoded(group.network_of, features).sum()
     (slope,) = torch.autograd.grad(score, spins)

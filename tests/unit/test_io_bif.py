@@ -11,9 +11,10 @@ import torch
 from broken_files import VALID_BIF
 from data_folder import data_folder
 from deltaai.errors import ConversionError, FormatError
-from deltaai.io import bif_rows, from_pgmpy, from_pyagrum, read, write
-from deltaai.io.bif import parse_bif
-from deltaai.io.bif_writer import format_bif
+from deltaai.io import from_pgmpy, from_pyagrum, read, write
+from deltaai.io.bif import rows as bif_rows
+from deltaai.io.bif.reader import parse_bif
+from deltaai.io.bif.writer import format_bif
 from deltaai.io.source import Source
 from deltaai.models import ConditionalTable, FactorGraph, TableFactor, Variable
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from deltaai.errors import ConfigError, DeltaAIError, StateError
+from deltaai.mcmc.chains import ChainState, run_chains, tempered
 from deltaai.models import FactorGraph, SpinField, TableFactor, Variable, zoo
-from deltaai.sampling.chains import ChainState, run_chains, tempered
 from kernels import KERNELS
 
 LATTICE = zoo.ising_lattice(side=3, sigma=0.3, seed=0)

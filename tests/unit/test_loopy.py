@@ -13,10 +13,11 @@ from deltaai.errors import (
     ImpossibleEvidenceError,
     ModelError,
 )
-from deltaai.messages import loopy_belief_propagation, tables
-from deltaai.messages.log_odds import LogOddsMessages
-from deltaai.messages.potentials import Potentials
-from deltaai.messages.tables import TableMessages
+from deltaai.messages import loopy_belief_propagation
+from deltaai.messages.loopy import tables
+from deltaai.messages.loopy.log_odds import LogOddsMessages
+from deltaai.messages.loopy.potentials import Potentials
+from deltaai.messages.loopy.tables import TableMessages
 from deltaai.models import FactorGraph, SpinCoupling, TableFactor, Variable, zoo
 
 

@@ -5,7 +5,7 @@ import torch
 
 from deltaai.conditionals import Layout, known_under
 from deltaai.conditionals.mae import MaskedAutoencoder
-from deltaai.inference.fit import fit
+from deltaai.fitting.fit_model import fit
 from deltaai.models import zoo
 from deltaai.sampling.conditioned import GivenSchedule, sample_sequentially
 
@@ -123,15 +123,15 @@ def test_logits_at_handed_inputs_are_the_same(case):
     network, features, _, known = case
     layout = network.layout
     expected = network.logits(features, known)
-    for number, bucket in enumerate(layout.buckets):
-        members = torch.arange(bucket.size).flip(0).repeat(2)  # any order, and repeated
-        inputs = features[bucket.feature_rows[members]]
-        shape = (bucket.size, bucket.num_logits, BATCH)
-        wanted = expected[bucket.rows].view(shape)[members]
+    for number, block in enumerate(layout.blocks):
+        members = torch.arange(block.size).flip(0).repeat(2)  # any order, and repeated
+        inputs = features[block.feature_rows[members]]
+        shape = (block.size, block.num_logits, BATCH)
+        wanted = expected[block.rows].view(shape)[members]
         if known is None:
             torch.testing.assert_close(network.logits_at(number, members, inputs), wanted)
             continue
-        masks = known[bucket.slots].view(bucket.size, bucket.num_inputs, BATCH)[members]
+        masks = known[block.slots].view(block.size, block.num_inputs, BATCH)[members]
         for column in range(BATCH):  # one mask serves all columns of a pair
             logits = network.logits_at(number, members, inputs, masks[:, :, column])
             torch.testing.assert_close(logits[:, :, column], wanted[:, :, column])

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import config as jaxtyping_config
 
 from deltaai.errors import DeltaAIError, FormatError
-from deltaai.training.metrics import MetricsLog
+from deltaai.training.metrics_log import MetricsLog
 
 ROWS = [
     {"step": 0, "loss": 0.1},

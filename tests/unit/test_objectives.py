@@ -7,7 +7,7 @@ import torch
 
 from deltaai.errors import ConfigError, TrainingError
 from deltaai.exact import Enumeration
-from deltaai.inference.fit import fit
+from deltaai.fitting.fit_model import fit
 from deltaai.models import zoo
 from deltaai.training.config import ObjectiveName
 from resuming import assert_resumes_to_the_same_weights

@@ -2,10 +2,10 @@
 
 import pytest
 
+from deltaai.answering import ways
+from deltaai.answering.asking import query
+from deltaai.answering.planning import plan
 from deltaai.errors import NotAffordableError, format_seconds
-from deltaai.inference import ways
-from deltaai.inference.plan import plan
-from deltaai.inference.query import query
 from deltaai.models import zoo
 
 SIDE = 40

@@ -4,14 +4,14 @@ from itertools import combinations
 
 import pytest
 
+from deltaai.answering.asking import query
 from deltaai.errors import (
     ConfigError,
     ImpossibleEvidenceError,
     MemoryLimitError,
     NotAffordableError,
 )
-from deltaai.inference.fit import fit
-from deltaai.inference.query import query
+from deltaai.fitting.fit_model import fit
 from deltaai.models import FactorGraph, SpinCoupling, TableFactor, Variable, zoo
 
 LATTICE = zoo.ising_lattice(side=3, sigma=0.5, seed=0)

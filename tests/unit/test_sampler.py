@@ -6,7 +6,7 @@ import torch
 import deltaai as dai
 from deltaai.errors import ConfigError, FormatError, StateError
 from deltaai.exact import Enumeration
-from deltaai.inference import posterior
+from deltaai.fitting import posterior
 from deltaai.models import zoo
 
 
@@ -56,10 +56,10 @@ def test_residuals_show_where_q_is_wrong(model):
     before = sampler.residuals(500, torch.Generator().manual_seed(0))
     assert set(before) == {variable.name for variable in model.variables}
     assert max(before.values()) < 0.05
-    bucket = sampler.proposal.layout.bucket_of[2]
+    block = sampler.proposal.layout.block_of[2]
     with torch.no_grad():  # spoil the conditional of one variable
-        networks = sampler.proposal.conditionals.networks[int(bucket[0])]
-        networks.last_bias[int(bucket[1])] += 2.0
+        networks = sampler.proposal.conditionals.networks[int(block[0])]
+        networks.last_bias[int(block[1])] += 2.0
     after = sampler.residuals(500, torch.Generator().manual_seed(0))
     assert max(after, key=after.get) == model.variables[2].name
 

@@ -15,9 +15,9 @@ from deltaai.conditionals.proposal import refuse_zeros
 from deltaai.errors import ConfigError, ModelError
 from deltaai.exact import Enumeration
 from deltaai.models import FactorGraph, SpinCoupling, TableFactor, Variable
-from deltaai.models.determinism import propagate_zeros
-from deltaai.models.smoothing import ZeroShare, has_zeros, smoothed, zero_share
 from deltaai.models.table_group import ConditionalTableGroup, TableGroup
+from deltaai.models.zeros.determinism import propagate_zeros
+from deltaai.models.zeros.smoothing import ZeroShare, has_zeros, smoothed, zero_share
 from deltaai.models.zoo import ising_lattice, random_factor_graph, sprinkler
 
 SETTINGS = settings(max_examples=60, deadline=None, derandomize=True)

@@ -6,16 +6,16 @@ import pytest
 import torch
 
 from deltaai.errors import ConfigError, StateError
-from deltaai.models import FactorGraph, SpinCoupling, Variable, zoo
-from deltaai.sampling import tempering
-from deltaai.sampling.chains import run_chains
-from deltaai.sampling.gibbs import GibbsKernel
-from deltaai.sampling.tempering import (
+from deltaai.mcmc import tempering
+from deltaai.mcmc.chains import run_chains
+from deltaai.mcmc.gibbs import GibbsKernel
+from deltaai.mcmc.tempering import (
     ParallelTemperingKernel,
     annealed_chains,
     geometric_betas,
     tuned_betas,
 )
+from deltaai.models import FactorGraph, SpinCoupling, Variable, zoo
 
 LATTICE = zoo.ising_lattice(side=4, sigma=0.5, seed=0)
 

@@ -5,9 +5,9 @@ import importlib
 import pytest
 
 from deltaai.errors import ConfigError
-from deltaai.inference.fit import fit
+from deltaai.fitting.fit_model import fit
 from deltaai.models import zoo
-from deltaai.training.board import watch_with_tensorboard
+from deltaai.training.tensorboard import watch_with_tensorboard
 
 LATTICE = zoo.ising_lattice(side=2, sigma=0.3, seed=0)
 

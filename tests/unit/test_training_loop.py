@@ -12,8 +12,8 @@ import torch
 
 from deltaai.errors import ConfigError, FormatError, ModelError, StateError, TrainingError
 from deltaai.exact import Enumeration
-from deltaai.inference.fit import fit
-from deltaai.inference.loading import load_sampler
+from deltaai.fitting.fit_model import fit
+from deltaai.fitting.loading import load_sampler
 from deltaai.models import FactorGraph, TableFactor, Variable, zoo
 from deltaai.training import polishing
 
@@ -175,7 +175,7 @@ def test_a_killed_process_resumes_to_the_same_weights(tmp_path):
     script = textwrap.dedent(
         """
         import sys, torch
-        from deltaai.inference.fit import fit
+        from deltaai.fitting.fit_model import fit
         from deltaai.models import zoo
         torch.set_num_threads(1)
         model = zoo.ising_lattice(side=3, sigma=0.4, seed=0)

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 import deltaai as dai
 from deltaai.cli import show
-from deltaai.inference import Answer
+from deltaai.trust import Answer
 
 _WIDE = "lattice"  # 32 x 32
 # Training that takes half a minute at most, and is good enough to be worth a look.

@@ -14,7 +14,7 @@ from itertools import combinations
 from pathlib import Path
 
 from deltaai.errors import ConfigError, OutputError
-from deltaai.io.atomic import check_replaceable
+from deltaai.io import check_replaceable
 
 
 @dataclass(frozen=True)

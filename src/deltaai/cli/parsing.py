@@ -11,7 +11,7 @@ from typing import Any
 from deltaai.errors import ConfigError, EvidenceError, did_you_mean
 from deltaai.io import read_evidence
 from deltaai.models import FactorGraph
-from deltaai.training.config import TrainingConfig
+from deltaai.training import TrainingConfig
 
 
 def parse_names(text: str | None, model: FactorGraph) -> list[str] | None:

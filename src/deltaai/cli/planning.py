@@ -7,11 +7,11 @@ from pathlib import Path
 
 from rich.markup import escape
 
+from deltaai.answering import check as check_model
+from deltaai.answering import plan as make_plan
 from deltaai.arguments import checked_bytes
 from deltaai.cli import show
 from deltaai.cli.parsing import parse_evidence
-from deltaai.inference import check as check_model
-from deltaai.inference import plan as make_plan
 from deltaai.io import read
 
 

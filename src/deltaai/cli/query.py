@@ -7,15 +7,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from deltaai.answering import most_likely as most_likely_state
+from deltaai.answering import query as ask
 from deltaai.cli import show
 from deltaai.cli.progress import bars
 from deltaai.errors import DeltaAIError
 from deltaai.exact import MostLikely
-from deltaai.inference import Answer, Sampler
-from deltaai.inference.exact_answers import most_likely as most_likely_state
-from deltaai.inference.query import query as ask
+from deltaai.fitting import Sampler
 from deltaai.models import FactorGraph
 from deltaai.progress import Reports
+from deltaai.trust import Answer
 
 
 def run_query(
@@ -95,7 +96,10 @@ def _print(
     if is_sampled:
         rows += [("effective samples", f"{found.ess:.0f}"), ("k-hat", f"{found.khat:.2f}")]
     if answer.status != "exact":
-        rows += [("checked", show.checked(answer.visible_share)), ("method", answer.method)]
+        rows += [
+            ("checked", show.what_was_checked(answer.visible_share)),
+            ("method", answer.method),
+        ]
     rows.append(("time", f"{answer.seconds:.3f} s"))
     if best is not None:
         wanted = names or list(best.labels)

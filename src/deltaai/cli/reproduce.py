@@ -15,10 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from deltaai.cli import show
 from deltaai.errors import ConfigError, format_seconds
-from deltaai.experiments.registry import experiment_names, find_experiment
-from deltaai.experiments.reproduce import Reproduction
-from deltaai.experiments.reproduce import reproduce as run
-from deltaai.experiments.runner import Standing
+from deltaai.experiments import Reproduction, Standing, experiment_names, find_experiment
+from deltaai.experiments import reproduce as run
 
 EXIT_PART_FAILED = 1
 _MOST_SEEDS = 1000

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from deltaai.answering import SampleBlock, sample_stream
 from deltaai.budget import Budget
 from deltaai.cli import show
 from deltaai.errors import DeltaAIError, TimeLimitError
-from deltaai.inference.sample_stream import Block, sample_stream
-from deltaai.inference.sampler import Sampler
-from deltaai.inference.samples import Samples
-from deltaai.io.atomic import replacing
+from deltaai.fitting import Sampler
+from deltaai.io import replacing
 from deltaai.models import FactorGraph
 from deltaai.randomness import generator_of
+from deltaai.trust import Samples
 
 _MOST_SHOWN = 20
 _PACKING_BYTES = 3 * 2**24  # what numpy holds while it compresses an array
@@ -67,12 +67,12 @@ def run_sample(
 class _Blocks:
     """Blocks of samples, until the last one or until the time is over."""
 
-    def __init__(self, blocks: Iterator[Block]) -> None:
+    def __init__(self, blocks: Iterator[SampleBlock]) -> None:
         self.blocks = blocks
         self.late: TimeLimitError | None = None
         self.doubts: tuple[str, ...] = ()
 
-    def __iter__(self) -> Iterator[Block]:
+    def __iter__(self) -> Iterator[SampleBlock]:
         count = 0
         try:
             for x, log_q in self.blocks:

@@ -19,14 +19,15 @@ from rich.markup import escape
 from rich.table import Table
 from torch import Tensor
 
+from deltaai.answering import ModelReport, Plan
 from deltaai.cli.console import detail, err, has_progress, note, notes, out
 from deltaai.display import plural as plural  # noqa: PLC0414  for the commands
 from deltaai.display import quantity as quantity  # noqa: PLC0414
 from deltaai.errors import OutputError
-from deltaai.inference import Answer, ModelReport, Plan
-from deltaai.inference.estimate import checked as checked  # noqa: PLC0414
-from deltaai.io.atomic import replace_file, replacing
+from deltaai.io import replace_file, replacing
 from deltaai.models import FactorGraph
+from deltaai.trust import Answer
+from deltaai.trust import what_was_checked as what_was_checked  # noqa: PLC0414
 
 # Commands speak through this module alone, so it hands on the streams for people.
 __all__ = ["detail", "err", "has_progress", "note", "notes", "out"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from deltaai.answering import source_of
 from deltaai.cli import show
-from deltaai.inference.questions import source_of
-from deltaai.inference.sampler import Sampler
+from deltaai.fitting import Sampler
 from deltaai.models import FactorGraph
 
 

@@ -17,15 +17,15 @@ from typing import Any
 
 from rich.markup import escape
 
+from deltaai.answering import TableAnswer, query_stream
 from deltaai.budget import Budget
 from deltaai.cli import show
 from deltaai.cli.outputs import Failures
 from deltaai.cli.progress import bars
 from deltaai.cli.query import nothing_kept
 from deltaai.errors import DeltaAIError, OutputError, TimeLimitError
-from deltaai.inference import Sampler, TableAnswer
-from deltaai.inference.table_stream import query_stream
-from deltaai.io.case_stream import CaseStream
+from deltaai.fitting import Sampler
+from deltaai.io import CaseStream
 from deltaai.models import FactorGraph
 
 STANDARD_INPUT = Path("-")

@@ -7,15 +7,14 @@ from typing import Any
 
 import torch
 
+from deltaai.answering import SAMPLER_SUFFIX
 from deltaai.budget import Budget
 from deltaai.cli import show
 from deltaai.cli.outputs import Output, check_outputs
 from deltaai.cli.parsing import parse_names
 from deltaai.cli.progress import bars
 from deltaai.errors import ConfigError, DeltaAIError, OutputError
-from deltaai.inference.fit import fit
-from deltaai.inference.questions import SAMPLER_SUFFIX
-from deltaai.inference.sampler import Sampler
+from deltaai.fitting import Sampler, fit
 from deltaai.io import read
 from deltaai.randomness import generator_of
 
@@ -139,7 +138,7 @@ def _summary(output: Path, sampler: Sampler, worst: dict[str, float]) -> None:
         ("effective samples", f"{found['ess_fraction']:.1%} of {found['num_samples']}"),
         ("Pareto k-hat", _number(found["khat"], ".2f")),
         ("status", str(found["status"])),
-        ("checked", show.checked(found["visible_share"])),
+        ("checked", show.what_was_checked(found["visible_share"])),
     ]
     if worst:
         listed = ", ".join(f"{name} {value:.2g}" for name, value in worst.items())

@@ -6,7 +6,7 @@ questions, always as "v, given these known inputs":
 
 - ``logits``: every variable at full states;
 - ``logits_and_flips``: the same, and with one of its inputs changed, for each input in turn;
-- ``logits_at``: some variables of one bucket, at inputs that are handed over (sampling).
+- ``logits_at``: some variables of one block, at inputs that are handed over (sampling).
 
 ``known`` says which inputs a conditional may see, per slot and column; ``None`` means all of them.
 """
@@ -53,12 +53,12 @@ class Conditionals(nn.Module, ABC):
     @abstractmethod
     def logits_at(
         self,
-        bucket: int,
+        block: int,
         members: Int[Tensor, "pair"],
         inputs: Float[Tensor, "pair input feature batch"],
         known: Float[Tensor, "pair input"] | Float[Tensor, "pair input batch"] | None = None,
     ) -> Float[Tensor, "pair logit batch"]:
-        """Correction of some members of a bucket at given encoded inputs.
+        """Correction of some members of a block at given encoded inputs.
 
         ``known`` may differ between columns where a family offers it (evidence).
         """
@@ -73,7 +73,7 @@ class Conditionals(nn.Module, ABC):
         Parameters
         ----------
         rows : the correction.
-        when_known : what each input adds to it by being known, for each bucket; nothing if left
+        when_known : what each input adds to it by being known, for each block; nothing if left
             out.
         """
         raise ConfigError(f"{type(self).__name__} cannot be set to constant corrections")

@@ -84,10 +84,10 @@ def known_given(
     """Which inputs are known: parents always, context where it is observed."""
     padded = torch.cat((observed, torch.zeros_like(observed[:1])))
     known = padded[layout.slot_input].to(dtype)
-    for bucket in layout.buckets:
-        parents = bucket.inputs[:, : bucket.num_flipped] < layout.num_variables
-        slots = known[bucket.slots].view(bucket.size, bucket.num_inputs, observed.shape[1])
-        slots[:, : bucket.num_flipped] = parents[:, :, None].to(dtype)
+    for block in layout.blocks:
+        parents = block.inputs[:, : block.num_flipped] < layout.num_variables
+        slots = known[block.slots].view(block.size, block.num_inputs, observed.shape[1])
+        slots[:, : block.num_flipped] = parents[:, :, None].to(dtype)
     return known
 
 

@@ -19,15 +19,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from deltaai.conditionals.informed import FactorTerms, Term
-from deltaai.conditionals.layout import Bucket, Layout
-from deltaai.models.groups import FactorGroup
+from deltaai.conditionals.layout import Block, Layout
+from deltaai.models import FactorGroup
 
 LARGEST_ARITY = 2
 
 
 @dataclass(frozen=True, eq=False)
-class FoldedBucket:
-    """What is added to the logits of a bucket's variables.
+class FoldedBlock:
+    """What is added to the logits of a block's variables.
 
     Parameters
     ----------
@@ -59,11 +59,11 @@ class FoldedBucket:
 
 def fold(
     terms: FactorTerms, groups: tuple[FactorGroup, ...], dtype: torch.dtype
-) -> tuple[FoldedBucket, ...]:
-    """Fold all unary and pairwise factors, for each bucket."""
+) -> tuple[FoldedBlock, ...]:
+    """Fold all unary and pairwise factors, for each block."""
     layout = terms.layout
     with torch.no_grad():
-        folded = [_empty(bucket, dtype) for bucket in layout.buckets]
+        folded = [_empty(block, dtype) for block in layout.blocks]
         for term in terms.terms:
             group = groups[term.group]
             if group.arity > LARGEST_ARITY:
@@ -71,26 +71,26 @@ def fold(
             tables = group.log_tables()[term.factors].movedim(term.place + 1, 1)
             relative = tables[:, 1:] - tables[:, :1]
             owner = group.scopes[term.factors, term.place]
-            for number, bucket in enumerate(layout.buckets):
-                here = (layout.bucket_of[owner, 0] == number).nonzero().squeeze(1)
+            for number, block in enumerate(layout.blocks):
+                here = (layout.block_of[owner, 0] == number).nonzero().squeeze(1)
                 if len(here):
-                    members = layout.bucket_of[owner[here], 1]
-                    _add(folded[number], bucket, layout, term, here, members, relative[here])
+                    members = layout.block_of[owner[here], 1]
+                    _add(folded[number], block, layout, term, here, members, relative[here])
     return tuple(folded)
 
 
-def _empty(bucket: Bucket, dtype: torch.dtype) -> FoldedBucket:
-    shape = (bucket.size, bucket.num_logits)
-    return FoldedBucket(
-        torch.zeros(*shape, bucket.num_inputs * bucket.num_features, dtype=dtype, device="cpu"),
-        torch.zeros(*shape, bucket.num_inputs, dtype=dtype, device="cpu"),
+def _empty(block: Block, dtype: torch.dtype) -> FoldedBlock:
+    shape = (block.size, block.num_logits)
+    return FoldedBlock(
+        torch.zeros(*shape, block.num_inputs * block.num_features, dtype=dtype, device="cpu"),
+        torch.zeros(*shape, block.num_inputs, dtype=dtype, device="cpu"),
         torch.zeros(*shape, 1, dtype=dtype, device="cpu"),
     )
 
 
 def _add(
-    folded: FoldedBucket,
-    bucket: Bucket,
+    folded: FoldedBlock,
+    block: Block,
     layout: Layout,
     term: Term,
     here: Int[Tensor, "factor"],
@@ -100,9 +100,9 @@ def _add(
     if relative.ndim == 2:  # unary
         folded.own.index_put_((members,), relative[:, :, None], accumulate=True)
         return
-    places = term.slots[here, 0] - bucket.first_slot - members * bucket.num_inputs
+    places = term.slots[here, 0] - block.first_slot - members * block.num_inputs
     num_states = relative.shape[2]
-    logit = torch.arange(bucket.num_logits, device="cpu")
+    logit = torch.arange(block.num_logits, device="cpu")
     at = (members[:, None], logit[None])
     if num_states == 2:
         low, high = relative.unbind(2)
@@ -110,7 +110,7 @@ def _add(
         features = ((high - low) / 2)[:, :, None]
     else:
         features = -relative if num_states == 1 else relative  # the only state is encoded as -1
-    first = places * bucket.num_features
+    first = places * block.num_features
     columns = first[:, None, None] + torch.arange(features.shape[2], device="cpu")
     index = (members[:, None, None], logit[None, :, None], columns)
     folded.weights.index_put_(index, features, accumulate=True)

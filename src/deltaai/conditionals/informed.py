@@ -20,8 +20,7 @@ from torch import Tensor
 
 from deltaai.conditionals.base import Known
 from deltaai.conditionals.layout import Layout
-from deltaai.models import FactorGraph
-from deltaai.models.groups import FactorGroup
+from deltaai.models import FactorGraph, FactorGroup
 
 
 @dataclass(frozen=True, eq=False)

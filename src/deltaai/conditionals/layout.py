@@ -3,9 +3,9 @@
 Every variable v has *inputs*: the variables its conditional may be given (its parents under one
 order, its neighbours in the chordal graph under many). There may be further ones, its *context*,
 which are known only where they are observed and are never changed (evidence among its
-descendants). Variables whose numbers of states, inputs and context are alike share a bucket, in
-which inputs are padded to the bucket's largest number, never to the model's; context follows the
-other inputs. Three kinds of rows follow the order of buckets:
+descendants). Variables whose numbers of states, inputs and context are alike share a block, in
+which inputs are padded to the block's largest number, never to the model's; context follows the
+other inputs. Three kinds of rows follow the order of blocks:
 
 - a *row* for each (variable, state but the first): its logit relative to the first state;
 - a *slot* for each (variable, input);
@@ -26,12 +26,12 @@ from torch import Tensor
 
 from deltaai.conditionals.encoding import Encoding
 
-# Numbers of inputs that share a bucket: up to the next of these.
+# Numbers of inputs that share a block: up to the next of these.
 _STEPS = (0, 1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128)
 
 
 @dataclass(frozen=True, eq=False)
-class Bucket:
+class Block:
     """Variables that are evaluated together.
 
     Parameters
@@ -89,13 +89,13 @@ class Bucket:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """All buckets of a model, and where each variable and slot stands."""
+    """All blocks of a model, and where each variable and slot stands."""
 
     num_states: tuple[int, ...]
     inputs: tuple[tuple[int, ...], ...]
     context: tuple[tuple[int, ...], ...]
     encoding: Encoding
-    buckets: tuple[Bucket, ...]
+    blocks: tuple[Block, ...]
 
     @classmethod
     def build(
@@ -112,19 +112,19 @@ class Layout:
             features = max((encoding.num_features[u] for u in (*seen, *observed)), default=1)
             key = (num_states[variable], features, _step(len(seen)), _step(len(observed), 8))
             members.setdefault(key, []).append(variable)
-        buckets: list[Bucket] = []
+        blocks: list[Block] = []
         row = slot = flip = 0
         for (states, features, *_), variables in sorted(members.items()):
             firsts = (row, slot, flip)
-            bucket = _bucket(variables, inputs, further, encoding, states, features, firsts)
-            buckets.append(bucket)
-            row, slot, flip = bucket.rows.stop, bucket.slots.stop, bucket.flips.stop
+            block = _block(variables, inputs, further, encoding, states, features, firsts)
+            blocks.append(block)
+            row, slot, flip = block.rows.stop, block.slots.stop, block.flips.stop
         return cls(
             tuple(num_states),
             tuple(map(tuple, inputs)),
             tuple(map(tuple, further)),
             encoding,
-            tuple(buckets),
+            tuple(blocks),
         )
 
     @property
@@ -140,57 +140,57 @@ class Layout:
     @property
     def num_rows(self) -> int:
         """Number of rows."""
-        return self.buckets[-1].rows.stop if self.buckets else 0
+        return self.blocks[-1].rows.stop if self.blocks else 0
 
     @property
     def num_slots(self) -> int:
         """Number of slots, padding included."""
-        return self.buckets[-1].slots.stop if self.buckets else 0
+        return self.blocks[-1].slots.stop if self.blocks else 0
 
     @property
     def num_flips(self) -> int:
         """Number of flip rows, padding included."""
-        return self.buckets[-1].flips.stop if self.buckets else 0
+        return self.blocks[-1].flips.stop if self.blocks else 0
 
     @cached_property
-    def bucket_of(self) -> Int[Tensor, "var 2"]:
-        """Bucket of each variable and its place there."""
+    def block_of(self) -> Int[Tensor, "var 2"]:
+        """Block of each variable and its place there."""
         where = torch.zeros(self.num_variables, 2, dtype=torch.long, device="cpu")
-        for number, bucket in enumerate(self.buckets):
-            where[bucket.variables, 0] = number
-            where[bucket.variables, 1] = torch.arange(bucket.size, device="cpu")
+        for number, block in enumerate(self.blocks):
+            where[block.variables, 0] = number
+            where[block.variables, 1] = torch.arange(block.size, device="cpu")
         return where
 
     @cached_property
     def first_row_of(self) -> Int[Tensor, "var"]:
         """First row of each variable."""
         first = torch.zeros(self.num_variables, dtype=torch.long, device="cpu")
-        for bucket in self.buckets:
-            first[bucket.variables] = (
-                bucket.first_row + torch.arange(bucket.size, device="cpu") * bucket.num_logits
+        for block in self.blocks:
+            first[block.variables] = (
+                block.first_row + torch.arange(block.size, device="cpu") * block.num_logits
             )
         return first
 
     @cached_property
     def slot_variable(self) -> Int[Tensor, "slot"]:
         """Variable of each slot."""
-        parts = [b.variables.repeat_interleave(b.num_inputs) for b in self.buckets]
+        parts = [b.variables.repeat_interleave(b.num_inputs) for b in self.blocks]
         return torch.cat([torch.zeros(0, dtype=torch.long, device="cpu"), *parts])
 
     @cached_property
     def slot_input(self) -> Int[Tensor, "slot"]:
         """Input of each slot; padding is the number of variables."""
-        parts = [bucket.inputs.reshape(-1) for bucket in self.buckets]
+        parts = [block.inputs.reshape(-1) for block in self.blocks]
         return torch.cat([torch.zeros(0, dtype=torch.long, device="cpu"), *parts])
 
     @cached_property
     def first_flip_of(self) -> Int[Tensor, "slot"]:
         """First flip row of each slot; -1 for context."""
         parts = [torch.zeros(0, dtype=torch.long, device="cpu")]
-        for bucket in self.buckets:
-            first = torch.full((bucket.size, bucket.num_inputs), -1, dtype=torch.long, device="cpu")
-            flips = torch.arange(bucket.size * bucket.num_flipped, device="cpu") * bucket.num_logits
-            first[:, : bucket.num_flipped] = (bucket.first_flip + flips).view(bucket.size, -1)
+        for block in self.blocks:
+            first = torch.full((block.size, block.num_inputs), -1, dtype=torch.long, device="cpu")
+            flips = torch.arange(block.size * block.num_flipped, device="cpu") * block.num_logits
+            first[:, : block.num_flipped] = (block.first_flip + flips).view(block.size, -1)
             parts.append(first.reshape(-1))
         return torch.cat(parts)
 
@@ -212,12 +212,12 @@ class Layout:
 
 
 def _step(number: int, finest: int = 1) -> int:
-    """Numbers that share a bucket are those with the same step."""
+    """Numbers that share a block are those with the same step."""
     rounded = -(-number // finest) * finest
     return next((step for step in _STEPS if rounded <= step), rounded)
 
 
-def _bucket(
+def _block(
     variables: Sequence[int],
     inputs: Sequence[Sequence[int]],
     context: Sequence[Sequence[int]],
@@ -225,7 +225,7 @@ def _bucket(
     num_states: int,
     num_features: int,
     firsts: tuple[int, int, int],
-) -> Bucket:
+) -> Block:
     num_variables = len(encoding.first_row)
     num_flipped = max(len(inputs[v]) for v in variables)
     width = num_flipped + max(len(context[v]) for v in variables)
@@ -238,7 +238,7 @@ def _bucket(
     count = np.array([*encoding.num_features, 0])[seen]
     feature = np.arange(num_features)
     rows = np.where(feature < count[..., None], first[..., None] + feature, encoding.zero_row)
-    return Bucket(
+    return Block(
         torch.tensor(variables, dtype=torch.long, device="cpu"),
         torch.from_numpy(seen),
         num_flipped,

@@ -5,7 +5,7 @@
 Changing one input u changes z in u's features only, so the first layer of all flips is a rank-one
 update of one shared pre-activation instead of a new product: the cost of a flip is that of the
 hidden units, not of the inputs. With ``takes_masks`` the network also sees which inputs are known
-(a second block of first-layer weights), and unknown inputs are zero.
+(a second set of first-layer weights), and unknown inputs are zero.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from deltaai.conditionals.base import Conditionals, Known
-from deltaai.conditionals.layout import Bucket, Layout
+from deltaai.conditionals.layout import Block, Layout
 from deltaai.errors import ConfigError
 
 
@@ -46,7 +46,7 @@ class LocalConditionals(Conditionals):
         self.hidden = hidden
         self.takes_masks = takes_masks
         self._networks = [
-            _Networks(bucket, hidden, takes_masks, generator) for bucket in layout.buckets
+            _Networks(block, hidden, takes_masks, generator) for block in layout.blocks
         ]
         self.networks = nn.ModuleList(self._networks)
 
@@ -55,9 +55,9 @@ class LocalConditionals(Conditionals):
     ) -> Float[Tensor, "row batch"]:
         """Correction of every variable at full states."""
         parts = []
-        for bucket, networks in zip(self.layout.buckets, self._networks, strict=True):
-            inputs = gather_inputs(bucket, features)
-            mask = _mask_of(bucket, known)
+        for block, networks in zip(self.layout.blocks, self._networks, strict=True):
+            inputs = gather_inputs(block, features)
+            mask = _mask_of(block, known)
             parts.append(networks(inputs, mask).flatten(0, 1))
         return torch.cat(parts)
 
@@ -70,26 +70,26 @@ class LocalConditionals(Conditionals):
         """Corrections at full states, and with each input in turn at its value in ``flipped``."""
         change = flipped - features
         rows, flips = [], []
-        for bucket, networks in zip(self.layout.buckets, self._networks, strict=True):
-            inputs = gather_inputs(bucket, features)
-            moves = gather_inputs(bucket, change, bucket.num_flipped)
-            base, moved = networks.with_flips(inputs, moves, _mask_of(bucket, known))
+        for block, networks in zip(self.layout.blocks, self._networks, strict=True):
+            inputs = gather_inputs(block, features)
+            moves = gather_inputs(block, change, block.num_flipped)
+            base, moved = networks.with_flips(inputs, moves, _mask_of(block, known))
             rows.append(base.flatten(0, 1))
             flips.append(moved.flatten(0, 2))
         return torch.cat(rows), torch.cat(flips)
 
     def logits_at(
         self,
-        bucket: int,
+        block: int,
         members: Int[Tensor, "pair"],
         inputs: Float[Tensor, "pair input feature batch"],
         known: Float[Tensor, "pair input"] | Float[Tensor, "pair input batch"] | None = None,
     ) -> Float[Tensor, "pair logit batch"]:
-        """Correction of some members of a bucket at given encoded inputs."""
+        """Correction of some members of a block at given encoded inputs."""
         mask = known
         if known is not None and known.ndim == 2:
             mask = known[:, :, None].expand(-1, -1, inputs.shape[3])
-        logits: Tensor = self._networks[bucket](inputs, mask, members)
+        logits: Tensor = self._networks[block](inputs, mask, members)
         return logits
 
     @torch.no_grad()
@@ -101,12 +101,12 @@ class LocalConditionals(Conditionals):
         """Make every correction constant: the last biases, and the linear weights of the masks."""
         if when_known is not None and not self.takes_masks:
             raise ConfigError("these networks see no masks: build them with takes_masks=True")
-        for number, (bucket, networks) in enumerate(
-            zip(self.layout.buckets, self._networks, strict=True)
+        for number, (block, networks) in enumerate(
+            zip(self.layout.blocks, self._networks, strict=True)
         ):
             networks.last.zero_()
             networks.bypass.zero_()
-            networks.last_bias.copy_(rows[bucket.rows].view(networks.last_bias.shape))
+            networks.last_bias.copy_(rows[block.rows].view(networks.last_bias.shape))
             if networks.bypass_mask is not None:
                 networks.bypass_mask.zero_()
                 if when_known is not None:
@@ -114,33 +114,33 @@ class LocalConditionals(Conditionals):
 
 
 def gather_inputs(
-    bucket: Bucket, features: Float[Tensor, "feature_row batch"], number: int | None = None
+    block: Block, features: Float[Tensor, "feature_row batch"], number: int | None = None
 ) -> Float[Tensor, "variable input feature batch"]:
-    """Encoded inputs of every variable of a bucket, or the first of them."""
-    wanted = bucket.feature_rows[:, :number]
+    """Encoded inputs of every variable of a block, or the first of them."""
+    wanted = block.feature_rows[:, :number]
     rows = features.index_select(0, wanted.reshape(-1))
     return rows.view(*wanted.shape, features.shape[1])
 
 
-def _mask_of(bucket: Bucket, known: Known) -> Tensor | None:
+def _mask_of(block: Block, known: Known) -> Tensor | None:
     if known is None:
         return None
-    return known[bucket.slots].view(bucket.size, bucket.num_inputs, known.shape[1])
+    return known[block.slots].view(block.size, block.num_inputs, known.shape[1])
 
 
 class _Networks(nn.Module):
-    """The networks of one bucket. Axes: variable, logit or hidden unit, input, feature, column."""
+    """The networks of one block. Axes: variable, logit or hidden unit, input, feature, column."""
 
     def __init__(
         self,
-        bucket: Bucket,
+        block: Block,
         hidden: int,
         takes_masks: bool,
         generator: torch.Generator | None,
     ) -> None:
         super().__init__()
-        size, logits, inputs = bucket.size, bucket.num_logits, bucket.num_inputs
-        features = inputs * bucket.num_features
+        size, logits, inputs = block.size, block.num_logits, block.num_inputs
+        features = inputs * block.num_features
         scale = 1 / math.sqrt(max(inputs, 1))
 
         def normal(*shape: int, scale: float) -> nn.Parameter:

@@ -25,7 +25,7 @@ from torch.nn import functional
 
 from deltaai.conditionals.base import Conditionals, Known
 from deltaai.conditionals.dense import DenseLayers, uniform_weights
-from deltaai.conditionals.layout import Bucket, Layout
+from deltaai.conditionals.layout import Block, Layout
 from deltaai.errors import ConfigError, Setting
 
 # Rows that the network sees at once: bounds what is not kept for gradients.
@@ -76,7 +76,7 @@ class MaskedAutoencoder(Conditionals):
         self, features: Float[Tensor, "feature batch"], known: Known = None
     ) -> Float[Tensor, "row batch"]:
         """Correction of every variable at full states."""
-        return torch.cat([self._base(bucket, features, known) for bucket in self.layout.buckets])
+        return torch.cat([self._base(block, features, known) for block in self.layout.blocks])
 
     def logits_and_flips(
         self,
@@ -86,21 +86,21 @@ class MaskedAutoencoder(Conditionals):
     ) -> tuple[Float[Tensor, "row batch"], Float[Tensor, "flip batch"]]:
         """Corrections at full states, and with each input in turn at its value in ``flipped``."""
         rows, flips = [], []
-        for bucket in self.layout.buckets:
-            base = self._base(bucket, features, known)
+        for block in self.layout.blocks:
+            base = self._base(block, features, known)
             rows.append(base)
-            flips.append(self._flips(bucket, base, features, flipped, known))
+            flips.append(self._flips(block, base, features, flipped, known))
         return torch.cat(rows), torch.cat(flips)
 
     def logits_at(
         self,
-        bucket: int,
+        block: int,
         members: Int[Tensor, "pair"],
         inputs: Float[Tensor, "pair input feature batch"],
         known: Float[Tensor, "pair input"] | Float[Tensor, "pair input batch"] | None = None,
     ) -> Float[Tensor, "pair logit batch"]:
-        """Correction of some members of a bucket at given encoded inputs."""
-        where = self.layout.buckets[bucket]
+        """Correction of some members of a block at given encoded inputs."""
+        where = self.layout.blocks[block]
         pairs, batch = len(members), inputs.shape[3]
         mask = self._is_input(where)[members][:, :, None]
         if known is not None:
@@ -128,75 +128,73 @@ class MaskedAutoencoder(Conditionals):
         self.head_biases.copy_(rows)
         self.marginals.copy_(rows)
 
-    def _base(self, bucket: Bucket, features: Tensor, known: Known) -> Float[Tensor, "row batch"]:
-        """Rows of one bucket at full states."""
+    def _base(self, block: Block, features: Tensor, known: Known) -> Float[Tensor, "row batch"]:
+        """Rows of one block at full states."""
         batch = features.shape[1]
-        member = torch.arange(bucket.size, device="cpu").repeat_interleave(batch)
-        column = torch.arange(batch, device="cpu").repeat(bucket.size)
-        mask = self._mask(bucket, batch, known).transpose(1, 2).flatten(0, 1)
+        member = torch.arange(block.size, device="cpu").repeat_interleave(batch)
+        column = torch.arange(batch, device="cpu").repeat(block.size)
+        mask = self._mask(block, batch, known).transpose(1, 2).flatten(0, 1)
         parts = [
-            self._rows(bucket, some, features[bucket.feature_rows[some], at[:, None, None]], seen)
+            self._rows(block, some, features[block.feature_rows[some], at[:, None, None]], seen)
             for some, at, seen in _chunks(member, column, mask)
         ]
-        logits = torch.cat([features.new_zeros(0, bucket.num_logits), *parts])
-        logits = logits.view(bucket.size, batch, bucket.num_logits)
+        logits = torch.cat([features.new_zeros(0, block.num_logits), *parts])
+        logits = logits.view(block.size, batch, block.num_logits)
         return logits.transpose(1, 2).flatten(0, 1)
 
     def _flips(
-        self, bucket: Bucket, base: Tensor, features: Tensor, flipped: Tensor, known: Known
+        self, block: Block, base: Tensor, features: Tensor, flipped: Tensor, known: Known
     ) -> Float[Tensor, "flip batch"]:
-        """Flip rows of one bucket; where an input is not known, a flip changes nothing."""
+        """Flip rows of one block; where an input is not known, a flip changes nothing."""
         batch = features.shape[1]
-        mask = self._mask(bucket, batch, known)
+        mask = self._mask(block, batch, known)
         member, place, column = mask.nonzero(as_tuple=True)
-        parts = [base.new_zeros(0, bucket.num_logits)]
+        parts = [base.new_zeros(0, block.num_logits)]
         for some, slot, at in _chunks(member, place, column):
-            rows = bucket.feature_rows[some]
+            rows = block.feature_rows[some]
             values = features[rows, at[:, None, None]]
             here = torch.arange(len(some), device="cpu")
             values[here, slot] = flipped[rows[here, slot], at[:, None]]
-            parts.append(self._rows(bucket, some, values, mask[some, :, at]))
-        shape = (bucket.size, bucket.num_logits, bucket.num_inputs, batch)
-        start = base.view(bucket.size, bucket.num_logits, 1, batch).expand(shape)
+            parts.append(self._rows(block, some, values, mask[some, :, at]))
+        shape = (block.size, block.num_logits, block.num_inputs, batch)
+        start = base.view(block.size, block.num_logits, 1, batch).expand(shape)
         by_slot = start.permute(0, 2, 3, 1)  # logits last, as rows of the network have them
         moved = by_slot.index_put((member, place, column), torch.cat(parts))
         return moved.permute(0, 1, 3, 2).flatten(0, 2)
 
     def _rows(
         self,
-        bucket: Bucket,
+        block: Block,
         member: Int[Tensor, "item"],
         values: Float[Tensor, "item input feature"],
         mask: Bool[Tensor, "item input"],
     ) -> Float[Tensor, "item logit"]:
-        """Logits of one member of a bucket in each row, given its encoded inputs and a mask."""
-        own = bucket.first_row + torch.arange(bucket.size * bucket.num_logits, device="cpu")
-        logits = self.marginals[own].view(bucket.size, bucket.num_logits)[member]
+        """Logits of one member of a block in each row, given its encoded inputs and a mask."""
+        own = block.first_row + torch.arange(block.size * block.num_logits, device="cpu")
+        logits = self.marginals[own].view(block.size, block.num_logits)[member]
         seeing = mask.any(1).nonzero().squeeze(1)
         parts = []
         for (chosen,) in _chunks(seeing):
             some = member[chosen]
             masked = values[chosen] * mask[chosen][:, :, None]
             spread = masked.new_zeros(len(chosen), self.layout.encoding.num_rows + 1)
-            spread.scatter_(1, bucket.feature_rows[some].flatten(1), masked.flatten(1))
+            spread.scatter_(1, block.feature_rows[some].flatten(1), masked.flatten(1))
             state = self.body(spread[:, :-1])  # padding was written to the last
-            # The heads of the whole bucket as one product: cheaper than a gather of heads a row.
+            # The heads of the whole block as one product: cheaper than a gather of heads a row.
             every = functional.linear(state, self.heads[own], self.head_biases[own])
-            by_member = every.view(len(chosen), bucket.size, bucket.num_logits)
+            by_member = every.view(len(chosen), block.size, block.num_logits)
             parts.append(by_member[torch.arange(len(chosen), device="cpu"), some])
         return logits.index_copy(0, seeing, torch.cat(parts)) if parts else logits
 
-    def _mask(
-        self, bucket: Bucket, batch: int, known: Known
-    ) -> Bool[Tensor, "variable input batch"]:
-        """Which inputs of a bucket are there and known, in each column."""
-        is_input = self._is_input(bucket)[:, :, None].expand(-1, -1, batch)
+    def _mask(self, block: Block, batch: int, known: Known) -> Bool[Tensor, "variable input batch"]:
+        """Which inputs of a block are there and known, in each column."""
+        is_input = self._is_input(block)[:, :, None].expand(-1, -1, batch)
         if known is None:
             return is_input
-        return is_input & (known[bucket.slots].view(is_input.shape) > 0)
+        return is_input & (known[block.slots].view(is_input.shape) > 0)
 
-    def _is_input(self, bucket: Bucket) -> Bool[Tensor, "variable input"]:
-        return bucket.inputs < self.layout.num_variables
+    def _is_input(self, block: Block) -> Bool[Tensor, "variable input"]:
+        return block.inputs < self.layout.num_variables
 
 
 def _chunks(*rows: Tensor) -> Iterator[tuple[Tensor, ...]]:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from deltaai.conditionals.base import Conditionals, Known
 from deltaai.conditionals.informed import FactorTerms
-from deltaai.conditionals.layout import Bucket, Layout
+from deltaai.conditionals.layout import Block, Layout
 from deltaai.errors import ModelError, Setting
 from deltaai.graphs import Dag
 from deltaai.models import FactorGraph
@@ -84,10 +84,10 @@ def log_conditionals_of(
     """Log-probability of each variable's state under relative logits in the layout's order."""
     batch = columns.shape[1]
     result = logits.new_zeros(layout.num_variables, batch)
-    for bucket in layout.buckets:
-        rows = logits[bucket.rows].view(bucket.size, bucket.num_logits, batch)
-        states = columns.index_select(0, bucket.variables)
-        result = result.index_copy(0, bucket.variables, log_softmax_at(rows, states))
+    for block in layout.blocks:
+        rows = logits[block.rows].view(block.size, block.num_logits, batch)
+        states = columns.index_select(0, block.variables)
+        result = result.index_copy(0, block.variables, log_softmax_at(rows, states))
     return result
 
 
@@ -123,11 +123,11 @@ def known_under(
     return torch.from_numpy(before).to(dtype)
 
 
-def logits_of_bucket(
-    bucket: Bucket, logits: Float[Tensor, "row batch"]
+def logits_of_block(
+    block: Block, logits: Float[Tensor, "row batch"]
 ) -> Float[Tensor, "variable logit batch"]:
-    """Rows of one bucket."""
-    return logits[bucket.rows].view(bucket.size, bucket.num_logits, logits.shape[1])
+    """Rows of one block."""
+    return logits[block.rows].view(block.size, block.num_logits, logits.shape[1])
 
 
 def refuse_zeros(model: FactorGraph) -> None:

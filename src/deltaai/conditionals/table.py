@@ -7,7 +7,7 @@ entry is linear in the signs of the features: a two-state input is one feature, 
 second state, and any other input is one-hot. So entries are read off features directly, and a
 flip changes one term of the sum.
 
-Tables of a bucket stand behind one another without padding. They hold every conditional of one
+Tables of a block stand behind one another without padding. They hold every conditional of one
 order exactly, which makes them the oracle of the tests and a choice for small widths; their size
 grows exponentially with the number of inputs, and they know no masks.
 """
@@ -22,7 +22,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from deltaai.conditionals.base import Conditionals, Known
-from deltaai.conditionals.layout import Bucket, Layout
+from deltaai.conditionals.layout import Block, Layout
 from deltaai.conditionals.local import gather_inputs
 from deltaai.conditionals.proposal import Proposal
 from deltaai.errors import ConfigError, DeltaAIError, GraphError, ModelError, scientific
@@ -47,7 +47,7 @@ class TableConditionals(Conditionals):
     Examples
     --------
     >>> tables = TableConditionals(Layout.build([2, 3], [(), (0,)]))
-    >>> [tuple(table.shape) for table in tables.tables]  # (entries, logits) of each bucket
+    >>> [tuple(table.shape) for table in tables.tables]  # (entries, logits) of each block
     [(1, 1), (2, 2)]
     """
 
@@ -55,11 +55,11 @@ class TableConditionals(Conditionals):
         super().__init__()
         _refuse_large(layout)
         self.layout = layout
-        self._index = [_Index(bucket, layout.num_states) for bucket in layout.buckets]
+        self._index = [_Index(block, layout.num_states) for block in layout.blocks]
         self.indices = nn.ModuleList(self._index)
         self.tables = nn.ParameterList(
-            torch.zeros(index.num_entries, bucket.num_logits, dtype=torch.float32, device="cpu")
-            for bucket, index in zip(layout.buckets, self._index, strict=True)
+            torch.zeros(index.num_entries, block.num_logits, dtype=torch.float32, device="cpu")
+            for block, index in zip(layout.blocks, self._index, strict=True)
         )
 
     def logits(
@@ -68,8 +68,8 @@ class TableConditionals(Conditionals):
         """Correction of every variable at full states."""
         _refuse_masks(known)
         rows = [features.new_zeros(0, features.shape[1])]
-        for number, bucket in enumerate(self.layout.buckets):
-            entries = self._index[number].entries(gather_inputs(bucket, features))
+        for number, block in enumerate(self.layout.blocks):
+            entries = self._index[number].entries(gather_inputs(block, features))
             rows.append(self._read(number, entries).flatten(0, 1))
         return torch.cat(rows)
 
@@ -83,10 +83,10 @@ class TableConditionals(Conditionals):
         _refuse_masks(known)
         rows = [features.new_zeros(0, features.shape[1])]
         flips = list(rows)
-        for number, bucket in enumerate(self.layout.buckets):
+        for number, block in enumerate(self.layout.blocks):
             index = self._index[number]
-            here = index.terms(gather_inputs(bucket, features))
-            there = index.terms(gather_inputs(bucket, flipped))
+            here = index.terms(gather_inputs(block, features))
+            there = index.terms(gather_inputs(block, flipped))
             entries = index.first[:, None] + here.sum(1)
             rows.append(self._read(number, entries).flatten(0, 1))
             flips.append(self._read(number, entries[:, None] + there - here).flatten(0, 2))
@@ -94,23 +94,23 @@ class TableConditionals(Conditionals):
 
     def logits_at(
         self,
-        bucket: int,
+        block: int,
         members: Int[Tensor, "pair"],
         inputs: Float[Tensor, "pair input feature batch"],
         known: Float[Tensor, "pair input"] | Float[Tensor, "pair input batch"] | None = None,
     ) -> Float[Tensor, "pair logit batch"]:
-        """Correction of some members of a bucket at given encoded inputs."""
+        """Correction of some members of a block at given encoded inputs."""
         _refuse_masks(known)
-        return self._read(bucket, self.entries(bucket, members, inputs))
+        return self._read(block, self.entries(block, members, inputs))
 
     def entries(
         self,
-        bucket: int,
+        block: int,
         members: Int[Tensor, "pair"],
         inputs: Float[Tensor, "pair input feature batch"],
     ) -> Int[Tensor, "pair batch"]:
-        """Entries of ``tables[bucket]`` that some members ask for at given encoded inputs."""
-        return self._index[bucket].entries(inputs, members)
+        """Entries of ``tables[block]`` that some members ask for at given encoded inputs."""
+        return self._index[block].entries(inputs, members)
 
     @torch.no_grad()
     def set_constant(
@@ -121,8 +121,8 @@ class TableConditionals(Conditionals):
         """Make every correction constant: all entries of a variable are the same."""
         if when_known is not None:
             raise ConfigError("tables know one order, in which every input is known")
-        for bucket, index, table in zip(self.layout.buckets, self._index, self.tables, strict=True):
-            each = rows[bucket.rows].view(bucket.size, bucket.num_logits)
+        for block, index, table in zip(self.layout.blocks, self._index, self.tables, strict=True):
+            each = rows[block.rows].view(block.size, block.num_logits)
             table.copy_(each.repeat_interleave(index.counts, 0))
 
     def assign(self, conditionals: Sequence[Float[Tensor, "..."]]) -> None:
@@ -135,11 +135,11 @@ class TableConditionals(Conditionals):
         """
         sizes = self.layout.num_states
         with torch.no_grad():
-            for bucket, index, table in zip(
-                self.layout.buckets, self._index, self.tables, strict=True
+            for block, index, table in zip(
+                self.layout.blocks, self._index, self.tables, strict=True
             ):
                 for variable, first in zip(
-                    bucket.variables.tolist(), index.first.tolist(), strict=True
+                    block.variables.tolist(), index.first.tolist(), strict=True
                 ):
                     given = conditionals[variable]
                     wanted = (*(sizes[u] for u in self.layout.inputs[variable]), sizes[variable])
@@ -159,23 +159,23 @@ class TableConditionals(Conditionals):
 
 
 class _Index(nn.Module):
-    """Numbers of the entries of one bucket's tables. Axes: variable, input, feature, column."""
+    """Numbers of the entries of one block's tables. Axes: variable, input, feature, column."""
 
     first: Tensor
     counts: Tensor
     weights: Tensor
 
-    def __init__(self, bucket: Bucket, num_states: Sequence[int]) -> None:
+    def __init__(self, block: Block, num_states: Sequence[int]) -> None:
         super().__init__()
         sizes = torch.tensor([*num_states, 1], dtype=torch.long, device="cpu")[
-            bucket.inputs
+            block.inputs
         ]  # padding has one state
         after = torch.cat((sizes, torch.ones_like(sizes[:, :1])), 1)[:, 1:]
         strides = after.flip(1).cumprod(1).flip(1)
         counts = sizes.prod(1)
         self.num_entries = int(counts.sum())
         # A positive feature f says "state f" if one-hot and "state 1" if it is the only one.
-        digit = torch.arange(bucket.num_features, device="cpu").expand(*sizes.shape, -1)
+        digit = torch.arange(block.num_features, device="cpu").expand(*sizes.shape, -1)
         digit = torch.where((sizes == 2)[..., None], torch.ones_like(digit), digit)
         self.register_buffer("first", counts.cumsum(0) - counts, persistent=False)
         self.register_buffer("counts", counts, persistent=False)

@@ -11,24 +11,41 @@ from deltaai.exact.inference import (
     exact_conditionals,
     without_fixed,
 )
-from deltaai.exact.joints import joint_marginal
+from deltaai.exact.joints import joint_marginal, refuse_large
+from deltaai.exact.log_tables import (
+    Buffers,
+    LogTable,
+    Scope,
+    add_all,
+    log_marginalise,
+    log_sum_first,
+    sorted_tables,
+)
 from deltaai.exact.memory import ExactCost, exact_cost
-from deltaai.exact.rows import RowAnswers, RowInference
+from deltaai.exact.rows.engine import RowAnswers, RowInference
 
 __all__ = [
+    "Buffers",
     "ConditionedInference",
     "Cutset",
     "Enumeration",
     "ExactCost",
     "ExactInference",
+    "LogTable",
     "MostLikely",
     "RowAnswers",
     "RowInference",
+    "Scope",
+    "add_all",
     "default_memory_limit",
     "exact",
     "exact_conditionals",
     "exact_cost",
     "find_cutset",
     "joint_marginal",
+    "log_marginalise",
+    "log_sum_first",
+    "refuse_large",
+    "sorted_tables",
     "without_fixed",
 ]

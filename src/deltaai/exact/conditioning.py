@@ -25,12 +25,12 @@ import torch
 from deltaai.budget import default_memory_limit
 from deltaai.errors import EvidenceError, ImpossibleEvidenceError, MemoryLimitError
 from deltaai.exact.cutset import Cutset
-from deltaai.exact.inference import ExactInference, MostLikely, Progress
+from deltaai.exact.inference import ExactInference, MostLikely
 from deltaai.exact.memory import exact_cost
 from deltaai.exact.partial_answers import PartialAnswer, PartialBest, Span
 from deltaai.graphs import Elimination, best_elimination, eliminate
-from deltaai.models import FactorGraph, StateIndex
-from deltaai.models.determinism import propagate_zeros
+from deltaai.models import FactorGraph, StateIndex, propagate_zeros
+from deltaai.progress import Fraction
 from deltaai.threads import Turn
 
 _TRIES = 32  # random orders for a branch, fewer where it is cheap
@@ -75,7 +75,7 @@ class ConditionedInference:
         cutset: Cutset,
         *,
         memory_limit: int | None = None,
-        progress: Progress | None = None,
+        progress: Fraction | None = None,
     ) -> None:
         known = {variable.name for variable in model.variables}
         for name in (*cutset.variables, *cutset.order):
@@ -89,7 +89,7 @@ class ConditionedInference:
         self._limit = default_memory_limit() if memory_limit is None else memory_limit
         if cutset.cost.peak_bytes > self._limit:
             raise MemoryLimitError(cutset.cost.width, cutset.cost.peak_bytes, self._limit)
-        self._progress: Progress = (lambda _: None) if progress is None else progress
+        self._progress: Fraction = (lambda _: None) if progress is None else progress
         self._answer: PartialAnswer | None = None
         self._turn = Turn()  # at finding the answer
 

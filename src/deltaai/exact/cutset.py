@@ -26,10 +26,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from deltaai.exact.memory import ExactCost, exact_cost
-from deltaai.graphs import Elimination, UndirectedGraph, best_elimination, eliminate
-from deltaai.graphs.elimination import worthwhile_tries
-from deltaai.models import FactorGraph
-from deltaai.models.determinism import propagate_zeros
+from deltaai.graphs import (
+    Elimination,
+    UndirectedGraph,
+    best_elimination,
+    eliminate,
+    worthwhile_tries,
+)
+from deltaai.models import FactorGraph, propagate_zeros
 
 _CANDIDATES = 8  # variables tried at each step
 # Random orders: at the start, after each step, and for each candidate. Fewer where less is at stake
@@ -117,7 +121,7 @@ def find_cutset(
     if elimination is None or possible is not model:
         elimination = best_elimination(graph, states, most_tries=_TRIES_FIRST)
     budget = _Budget(search_seconds * WORK_PER_SECOND)
-    part = _Part(graph, states, memory_limit, everything, elimination, budget)
+    part = _Rest(graph, states, memory_limit, everything, elimination, budget)
     chosen: list[int] = []
     while not part.fits:
         num_states = math.prod(states[v] for v in chosen)
@@ -176,7 +180,7 @@ def _size(elimination: Elimination) -> int:
     return 1 + len(elimination.order) + sum(map(len, elimination.fronts))
 
 
-class _Part:
+class _Rest:
     """What is left of a graph when some vertices are taken out, with an elimination of it."""
 
     def __init__(
@@ -199,13 +203,13 @@ class _Part:
     def fits(self) -> bool:
         return self.cost.peak_bytes <= self._limit
 
-    def over(self, free: tuple[int, ...], order: Sequence[int]) -> _Part:
+    def over(self, free: tuple[int, ...], order: Sequence[int]) -> _Rest:
         """Return another part of the same graph."""
         elimination = eliminate(self._whole.induced(free), order)
         self._budget.spend(elimination, 1)
-        return _Part(self._whole, self.states, self._limit, free, elimination, self._budget)
+        return _Rest(self._whole, self.states, self._limit, free, elimination, self._budget)
 
-    def without(self, variable: int) -> _Part:
+    def without(self, variable: int) -> _Rest:
         """Take out one variable more; orders are searched for unless the graph is large."""
         place = self.free.index(variable)
         order = [v - (v > place) for v in self.elimination.order if v != place]
@@ -213,7 +217,7 @@ class _Part:
         is_large = self._whole.num_vertices + self._whole.num_edges > _LARGE_GRAPH
         return smaller if is_large else smaller.searched(_TRIES_CANDIDATE)
 
-    def searched(self, tries: int) -> _Part:
+    def searched(self, tries: int) -> _Rest:
         """Return the same part with a better order, if one is found."""
         if self._budget.is_spent:
             return self
@@ -221,7 +225,7 @@ class _Part:
         most = self._budget.tries(self.elimination, tries)
         found = best_elimination(graph, self._sizes, most_tries=most)
         self._budget.spend(found, _GREEDY_ORDERS + worthwhile_tries(found, self._sizes, most))
-        other = _Part(self._whole, self.states, self._limit, self.free, found, self._budget)
+        other = _Rest(self._whole, self.states, self._limit, self.free, found, self._budget)
         return min(self, other, key=lambda part: (not part.fits, part.cost.total_entries))
 
     def largest_savings(self) -> list[int]:
@@ -235,7 +239,7 @@ class _Part:
         return [self.free[place] for place in np.argsort(-saved, kind="stable").tolist()]
 
 
-def _best(before: _Part, after: dict[int, _Part]) -> int:
+def _best(before: _Rest, after: dict[int, _Rest]) -> int:
     """Of those that make it fit the fastest one, else the one that lowers most for its states."""
     states = before.states
     fitting = [v for v, part in after.items() if part.fits]

@@ -15,8 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from deltaai.errors import ImpossibleEvidenceError, MemoryLimitError
-from deltaai.models import Evidence, FactorGraph
-from deltaai.models.groups import joint_states
+from deltaai.models import Evidence, FactorGraph, joint_states
 
 MOST_STATES = 2**20
 

@@ -26,12 +26,10 @@ from deltaai.exact.log_tables import log_max_first, log_sum_first
 from deltaai.exact.memory import ExactCost, exact_cost
 from deltaai.graphs import Dag, Elimination, best_elimination, eliminate
 from deltaai.io import as_model
-from deltaai.models import Evidence, FactorGraph, States
-from deltaai.models.frames import states_frame
+from deltaai.models import Evidence, FactorGraph, States, states_frame
+from deltaai.progress import Fraction
 from deltaai.randomness import Randomness, as_generator
 from deltaai.threads import Turn
-
-Progress = Callable[[float], None]  # called with the fraction of the work that is done
 
 
 class MostLikely(NamedTuple):
@@ -70,7 +68,7 @@ class ExactInference(Shown):
         *,
         memory_limit: int | str | None = None,
         elimination: Elimination | None = None,
-        progress: Progress | None = None,
+        progress: Fraction | None = None,
     ) -> None:
         memory_limit = checked_bytes(memory_limit)
         self.model = model

@@ -4,8 +4,8 @@ With S the variables asked for, b one of them and A the others,
 
     p(x_S | e) = p(x_A | e) p(x_b | x_A, e),    p(x_A = a | e) ∝ Z(a, e)
 
-so the joint states of A are rows of evidence (:mod:`deltaai.exact.rows`): their log Z gives the
-first, and the marginals of b the second. Memory is that of single marginals or less.
+so the joint states of A are rows of evidence (:mod:`deltaai.exact.rows.engine`): their log Z gives
+the first, and the marginals of b the second. Memory is that of single marginals or less.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from deltaai.errors import ImpossibleEvidenceError, NotAffordableError
-from deltaai.exact.rows import RowInference
+from deltaai.exact.rows.engine import RowInference
 from deltaai.models import Evidence, FactorGraph
 
 MOST_ENTRIES = 2**16  # of a joint table

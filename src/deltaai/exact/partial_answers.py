@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deltaai.models.reduction import Reduction
+from deltaai.models import Reduction
 
 Marginals = Mapping[str, np.ndarray]
 

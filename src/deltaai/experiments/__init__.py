@@ -1,5 +1,17 @@
-"""The paper's figures from one command: parts, runs that resume, CSV, picture and summary."""
+"""The paper's figures: a harness that runs parts, and one file a figure."""
 
-from deltaai.experiments.parts import Experiment, Part, Row
+from deltaai.experiments.harness.parts import Experiment, Part, Row
+from deltaai.experiments.harness.registry import experiment_names, find_experiment
+from deltaai.experiments.harness.reproduce import Reproduction, reproduce
+from deltaai.experiments.harness.runner import Standing
 
-__all__ = ["Experiment", "Part", "Row"]
+__all__ = [
+    "Experiment",
+    "Part",
+    "Reproduction",
+    "Row",
+    "Standing",
+    "experiment_names",
+    "find_experiment",
+    "reproduce",
+]

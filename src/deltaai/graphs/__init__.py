@@ -1,13 +1,9 @@
 """Graphs: Markov graphs, elimination, chordal completions, junction trees, DAGs."""
 
-from deltaai.graphs.chordal import (
-    ChordalGraph,
-    chordal_completion,
-    is_perfect_order,
-)
+from deltaai.graphs.chordal import ChordalGraph, chordal_completion, is_perfect_order
 from deltaai.graphs.colouring import greedy_colouring
 from deltaai.graphs.dag import Dag, moral_graph, random_dag
-from deltaai.graphs.elimination import Elimination, best_elimination, eliminate
+from deltaai.graphs.elimination import Elimination, best_elimination, eliminate, worthwhile_tries
 from deltaai.graphs.junction_tree import JunctionTree, junction_tree
 from deltaai.graphs.orders import (
     maximum_cardinality_order,
@@ -16,12 +12,13 @@ from deltaai.graphs.orders import (
     sweep_order,
 )
 from deltaai.graphs.sub_dag import SubDag, random_sub_dag, random_sub_order
-from deltaai.graphs.undirected import UndirectedGraph
+from deltaai.graphs.undirected import IntArray, UndirectedGraph
 
 __all__ = [
     "ChordalGraph",
     "Dag",
     "Elimination",
+    "IntArray",
     "JunctionTree",
     "SubDag",
     "UndirectedGraph",
@@ -39,4 +36,5 @@ __all__ = [
     "random_sub_dag",
     "random_sub_order",
     "sweep_order",
+    "worthwhile_tries",
 ]

@@ -1,17 +1,27 @@
 """Models from and to files and other libraries: text in, factor graph out, and back."""
 
+from deltaai.io.atomic import check_replaceable, replace_file, replacing
+from deltaai.io.case_stream import CaseStream
+from deltaai.io.evidence_table import Rows, is_frame, rows_from_table
 from deltaai.io.files import as_model, example, read, read_evidence, read_evidence_table, write
 from deltaai.io.pgmpy import from_pgmpy, to_pgmpy
 from deltaai.io.pyagrum import from_pyagrum, to_pyagrum
 
 __all__ = [
+    "CaseStream",
+    "Rows",
     "as_model",
+    "check_replaceable",
     "example",
     "from_pgmpy",
     "from_pyagrum",
+    "is_frame",
     "read",
     "read_evidence",
     "read_evidence_table",
+    "replace_file",
+    "replacing",
+    "rows_from_table",
     "to_pgmpy",
     "to_pyagrum",
     "write",

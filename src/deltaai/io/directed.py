@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deltaai.models import FactorGraph
-from deltaai.models.table_group import ConditionalTableGroup
+from deltaai.models import ConditionalTableGroup, FactorGraph
 
 Scopes = Sequence[Sequence[int]]
 

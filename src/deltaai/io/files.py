@@ -2,7 +2,7 @@
 
 ``grid.uai`` and ``alarm.bif`` are plain, ``alarm.bif.gz`` is compressed. Whatever can be wrong
 with a file as a file (missing, a folder, not text, damaged compression) is reported here; what can
-be wrong with its text is reported by :mod:`deltaai.io.uai` and :mod:`deltaai.io.bif`.
+be wrong with its text is reported by :mod:`deltaai.io.uai` and :mod:`deltaai.io.bif.reader`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import overload
 
 from deltaai.errors import ConfigError, DeltaAIError, FormatError, ModelError, format_bytes
 from deltaai.io.atomic import replace_file
-from deltaai.io.bif import parse_bif
-from deltaai.io.bif_writer import format_bif
+from deltaai.io.bif.reader import parse_bif
+from deltaai.io.bif.writer import format_bif
 from deltaai.io.evidence_table import Rows, rows_from_csv
 from deltaai.io.examples import example_file, examples, listed_examples
 from deltaai.io.source import Source, decoded

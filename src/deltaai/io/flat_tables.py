@@ -18,9 +18,7 @@ import torch
 
 from deltaai.errors import ConversionError
 from deltaai.io.decimals import Numbers, exponentials
-from deltaai.models import FactorGraph, Variable
-from deltaai.models.groups import FactorGroup
-from deltaai.models.table_group import ConditionalTableGroup, TableGroup
+from deltaai.models import ConditionalTableGroup, FactorGraph, FactorGroup, TableGroup, Variable
 
 # numpy 1 arrays have at most 32 axes, and a group of tables has one axis more than its scopes.
 LARGEST_ARITY = 31

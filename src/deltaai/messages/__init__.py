@@ -1,13 +1,19 @@
 """Message passing on factor graphs: cheap estimates of marginals and log Z, and a bound."""
 
-from deltaai.messages.loopy import BeliefPropagation, FactorBeliefs, loopy_belief_propagation
-from deltaai.messages.mini_bucket import PartitionBound, mini_bucket_bound
-from deltaai.messages.potentials import LARGEST_TABLE
+from deltaai.messages.loopy.potentials import LARGEST_TABLE
+from deltaai.messages.loopy.propagation import (
+    BeliefPropagation,
+    FactorBeliefs,
+    loopy_belief_propagation,
+)
+from deltaai.messages.mini_buckets.bound import PartitionBound, mini_bucket_bound
+from deltaai.messages.mini_buckets.sampling import MessageSampler
 
 __all__ = [
     "LARGEST_TABLE",
     "BeliefPropagation",
     "FactorBeliefs",
+    "MessageSampler",
     "PartitionBound",
     "loopy_belief_propagation",
     "mini_bucket_bound",

@@ -31,7 +31,7 @@ import torch
 from jaxtyping import Float64, Int
 from torch import Tensor
 
-from deltaai.conditionals.encoding import Encoding
+from deltaai.conditionals import Encoding
 from deltaai.errors import ConfigError, StateError
 
 _BLOCK = 1024  # states encoded or compared at once

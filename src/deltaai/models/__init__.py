@@ -1,5 +1,6 @@
 """Models: variables, factors in groups of one shape, factor graphs, and a zoo of them."""
 
+from deltaai.models.clamped_group import ClampedGroup
 from deltaai.models.evidence import Evidence
 from deltaai.models.factor_graph import FactorGraph, States
 from deltaai.models.factors import (
@@ -10,18 +11,44 @@ from deltaai.models.factors import (
     SpinField,
     TableFactor,
 )
+from deltaai.models.frames import states_frame
+from deltaai.models.groups import Columns, FactorGroup, joint_states
+from deltaai.models.incidence import Incidence
+from deltaai.models.neural_group import NeuralGroup, network_inputs
+from deltaai.models.storage import model_from_tensors, model_to_tensors
+from deltaai.models.table_group import ConditionalTableGroup, TableGroup, strides_of
 from deltaai.models.variable import StateIndex, Variable
+from deltaai.models.zeros.determinism import propagate_zeros
+from deltaai.models.zeros.reduction import Reduction
+from deltaai.models.zeros.smoothing import has_zeros, smoothed
 
 __all__ = [
+    "ClampedGroup",
+    "Columns",
     "ConditionalTable",
+    "ConditionalTableGroup",
     "Evidence",
     "Factor",
     "FactorGraph",
+    "FactorGroup",
+    "Incidence",
     "NeuralFactor",
+    "NeuralGroup",
+    "Reduction",
     "SpinCoupling",
     "SpinField",
     "StateIndex",
     "States",
     "TableFactor",
+    "TableGroup",
     "Variable",
+    "has_zeros",
+    "joint_states",
+    "model_from_tensors",
+    "model_to_tensors",
+    "network_inputs",
+    "propagate_zeros",
+    "smoothed",
+    "states_frame",
+    "strides_of",
 ]

@@ -37,7 +37,7 @@ def encoded_width(sizes: Sequence[int]) -> int:
     return sum(1 if size == 2 else size for size in sizes)
 
 
-def encode(
+def network_inputs(
     values: Int[Tensor, "arity *shape"], sizes: Sequence[int], dtype: torch.dtype
 ) -> Float[Tensor, "*shape width"]:
     """Encode the states of a scope: -1 or +1 for two states, one-hot for K others."""
@@ -184,7 +184,7 @@ class NeuralGroup(FactorGroup):
             for value, stride in zip(values, strides_of(self.sizes), strict=True):
                 index = index + value.long() * stride
             return self._network_tables().flatten().index_select(0, index)
-        features = encode(values, self.sizes, self.dtype)
+        features = network_inputs(values, self.sizes, self.dtype)
         return self.log_values_encoded(network, features[:, None, :]).squeeze(1)
 
     def log_values(self, columns: Columns) -> Float[Tensor, "factor batch"]:
@@ -192,7 +192,7 @@ class NeuralGroup(FactorGroup):
         if self._is_tabulated:
             tables = self._network_tables().index_select(0, self.network_of)
             return look_up(tables, self.scopes, columns)
-        features = encode(self.scope_values(columns), self.sizes, self.dtype)
+        features = network_inputs(self.scope_values(columns), self.sizes, self.dtype)
         return self.log_values_encoded(self.network_of, features)
 
     def log_tables(self) -> Float[Tensor, "factor *states"]:
@@ -274,7 +274,7 @@ class NeuralGroup(FactorGroup):
             found: Tensor = kept[1]
             return found
         device = self.scopes.device
-        features = encode(joint_states(self.sizes, device).T, self.sizes, self.dtype)
+        features = network_inputs(joint_states(self.sizes, device).T, self.sizes, self.dtype)
         networks = torch.arange(self._num_networks, device=device)
         tables = self.log_values_encoded(
             networks, features.expand(self._num_networks, *features.shape)

@@ -1,24 +1,54 @@
 """Objectives: each returns residuals or per-sample losses, and nothing else."""
 
+from deltaai.objectives.any_order_balance import AnyOrderObjective
+from deltaai.objectives.base import Objective, Paths
 from deltaai.objectives.delta import (
     DeltaBatch,
+    DeltaObjective,
     delta_residuals,
     draw_alternatives,
     every_alternative,
-    prepare,
+    prepare_delta,
 )
-from deltaai.objectives.log_variance import PathBatch, log_variance_losses, prepare_paths
-from deltaai.objectives.stochastic import stochastic_delta_losses, stochastic_square
+from deltaai.objectives.gflownet import BalanceObjective
+from deltaai.objectives.learned_flow import BalanceName
+from deltaai.objectives.log_variance import (
+    LogVarianceObjective,
+    PathBatch,
+    log_variance_losses,
+    prepare_paths,
+)
+from deltaai.objectives.sampled import SampledDeltaObjective
+from deltaai.objectives.stochastic import (
+    StochasticDeltaObjective,
+    stochastic_delta_losses,
+    stochastic_square,
+)
+from deltaai.objectives.sub_dag import prepare_sub_dags, sample_sub_dags, sub_dag_residuals
+from deltaai.objectives.sub_dag_plan import SubDagPlanner
 
 __all__ = [
+    "AnyOrderObjective",
+    "BalanceName",
+    "BalanceObjective",
     "DeltaBatch",
+    "DeltaObjective",
+    "LogVarianceObjective",
+    "Objective",
     "PathBatch",
+    "Paths",
+    "SampledDeltaObjective",
+    "StochasticDeltaObjective",
+    "SubDagPlanner",
     "delta_residuals",
     "draw_alternatives",
     "every_alternative",
     "log_variance_losses",
-    "prepare",
+    "prepare_delta",
     "prepare_paths",
+    "prepare_sub_dags",
+    "sample_sub_dags",
     "stochastic_delta_losses",
     "stochastic_square",
+    "sub_dag_residuals",
 ]

@@ -18,8 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from deltaai.conditionals.base import Known
-from deltaai.conditionals.proposal import Proposal
+from deltaai.conditionals import Known, Proposal
 from deltaai.graphs import Dag
 
 Batch = TypeVar("Batch")

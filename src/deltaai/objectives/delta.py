@@ -19,13 +19,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from deltaai.conditionals.base import Known
-from deltaai.conditionals.proposal import (
-    Proposal,
-    log_softmax_at,
-    logits_of_bucket,
-    with_first,
-)
+from deltaai.conditionals import Known, Proposal, log_softmax_at, logits_of_block, with_first
 from deltaai.objectives.base import Objective, Paths
 
 
@@ -90,7 +84,7 @@ def every_alternative(
     return repeated, torch.where(steps < sizes, (repeated + steps) % sizes, repeated)
 
 
-def prepare(
+def prepare_delta(
     proposal: Proposal,
     columns: Int[Tensor, "var batch"],
     alternatives: Int[Tensor, "var batch"],
@@ -106,10 +100,10 @@ def prepare(
         log_ratio = -beta * scores.gather(0, chosen)
         factor_logits = proposal.factor_logits(columns, known, beta)
         base = [
-            logits_of_bucket(bucket, factor_logits)[:, None]
-            .expand(-1, bucket.num_flipped, -1, -1)
+            logits_of_block(block, factor_logits)[:, None]
+            .expand(-1, block.num_flipped, -1, -1)
             .flatten(0, 2)
-            for bucket in layout.buckets
+            for block in layout.blocks
         ]
         factor_flips = torch.cat(base)
         if proposal.is_informed:
@@ -137,24 +131,24 @@ def delta_residuals(proposal: Proposal, batch: DeltaBatch) -> Float[Tensor, "var
     logits, flips = logits + batch.factor_logits, flips + batch.factor_flips
     own = logits.new_zeros(layout.num_variables, num_columns)
     children = logits.new_zeros(layout.num_variables + 1, num_columns)  # the last takes padding
-    for bucket in layout.buckets:
-        rows = logits_of_bucket(bucket, logits)
-        states = batch.columns.index_select(0, bucket.variables)
-        others = batch.alternatives.index_select(0, bucket.variables)
-        own = own.index_copy(0, bucket.variables, _difference(rows, states, others))
-        if bucket.num_flipped == 0:
+    for block in layout.blocks:
+        rows = logits_of_block(block, logits)
+        states = batch.columns.index_select(0, block.variables)
+        others = batch.alternatives.index_select(0, block.variables)
+        own = own.index_copy(0, block.variables, _difference(rows, states, others))
+        if block.num_flipped == 0:
             continue
         base = log_softmax_at(rows, states)
-        shape = (bucket.size, bucket.num_flipped, bucket.num_logits, num_columns)
-        flipped_states = states[:, None].expand(-1, bucket.num_flipped, -1)
-        after = log_softmax_at(flips[bucket.flips].view(shape), flipped_states)
+        shape = (block.size, block.num_flipped, block.num_logits, num_columns)
+        flipped_states = states[:, None].expand(-1, block.num_flipped, -1)
+        after = log_softmax_at(flips[block.flips].view(shape), flipped_states)
         ratio = base[:, None] - after  # log q(x_v | x_Pa) - log q(x_v | x'_Pa)
         if batch.known is not None:
-            known = batch.known[bucket.slots].view(bucket.size, bucket.num_inputs, num_columns)
-            ratio = ratio * known[:, : bucket.num_flipped]
+            known = batch.known[block.slots].view(block.size, block.num_inputs, num_columns)
+            ratio = ratio * known[:, : block.num_flipped]
         if batch.observed is not None:  # an observed variable has no conditional
-            ratio = ratio * ~batch.observed[bucket.variables][:, None]
-        inputs = bucket.inputs[:, : bucket.num_flipped]
+            ratio = ratio * ~batch.observed[block.variables][:, None]
+        inputs = block.inputs[:, : block.num_flipped]
         children = children.index_add(0, inputs.reshape(-1), ratio.flatten(0, 1))
     residuals = batch.log_ratio - own - children[:-1]
     return residuals if batch.observed is None else residuals * ~batch.observed
@@ -180,9 +174,9 @@ class DeltaObjective(Objective[DeltaBatch]):
             columns, alternatives = every_alternative(paths.columns, proposal.model.num_states)
             copies = columns.shape[1] // max(paths.columns.shape[1], 1)
             known = None if paths.known is None else paths.known.repeat(1, copies)
-            return prepare(proposal, columns, alternatives, known, paths.beta)
+            return prepare_delta(proposal, columns, alternatives, known, paths.beta)
         alternatives = draw_alternatives(paths.columns, proposal.model.num_states, generator)
-        return prepare(proposal, paths.columns, alternatives, paths.known, paths.beta)
+        return prepare_delta(proposal, paths.columns, alternatives, paths.known, paths.beta)
 
     def losses(self, proposal: Proposal, batch: DeltaBatch) -> Float[Tensor, "batch"]:
         """Mean squared residual of each sample, over the variables that can change."""
@@ -203,7 +197,9 @@ class DeltaObjective(Objective[DeltaBatch]):
         """Prepare with the alternatives of a checkpoint."""
         if self.is_every_alternative:
             return self.prepare(proposal, paths, generator)
-        return prepare(proposal, paths.columns, drawn["alternatives"], paths.known, paths.beta)
+        return prepare_delta(
+            proposal, paths.columns, drawn["alternatives"], paths.known, paths.beta
+        )
 
 
 def _difference(

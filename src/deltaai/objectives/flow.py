@@ -14,9 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from deltaai.conditionals.base import Conditionals
-from deltaai.conditionals.dense import DenseLayers
-from deltaai.conditionals.mae import MaskedAutoencoder
+from deltaai.conditionals import Conditionals, DenseLayers, MaskedAutoencoder
 
 # Rows that the network sees at once.
 _ROWS_AT_ONCE = 16384

@@ -18,8 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from deltaai.conditionals.base import Known
-from deltaai.conditionals.proposal import Proposal, log_conditionals_of
+from deltaai.conditionals import Known, Proposal, log_conditionals_of
 from deltaai.objectives.balance import path_potentials
 from deltaai.objectives.base import Objective, Paths
 from deltaai.objectives.flow import FlowNetwork

@@ -5,7 +5,7 @@
 with log R~, the reward of a partial sample, added by the forward-looking ones (equation key
 ``fl``); these learn log Z less log R~ of nothing. Where the network and the probabilities of the
 steps come from differs between samplers: see :mod:`deltaai.objectives.gflownet` for orders that
-are given and :mod:`deltaai.objectives.any_order` for a policy that picks them.
+are given and :mod:`deltaai.objectives.any_order_balance` for a policy that picks them.
 """
 
 from __future__ import annotations

@@ -16,8 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from deltaai.conditionals.base import Known
-from deltaai.conditionals.proposal import Proposal, log_conditionals_of
+from deltaai.conditionals import Known, Proposal, log_conditionals_of
 from deltaai.objectives.base import Objective, Paths
 
 

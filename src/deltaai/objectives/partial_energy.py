@@ -19,9 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from deltaai.models import FactorGraph
-from deltaai.models.groups import FactorGroup
-from deltaai.models.table_group import strides_of
+from deltaai.models import FactorGraph, FactorGroup, strides_of
 
 PartialEnergy = Literal["completed", "zero-filled"]
 

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from deltaai.conditionals.proposal import Proposal
+from deltaai.conditionals import Proposal
 from deltaai.errors import ConfigError
 from deltaai.graphs import ChordalGraph
 from deltaai.objectives.base import Objective, Paths

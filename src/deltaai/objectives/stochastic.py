@@ -27,8 +27,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from deltaai.conditionals.layout import Layout
-from deltaai.conditionals.proposal import Proposal, log_conditionals_of, log_softmax_at
+from deltaai.conditionals import Layout, Proposal, log_conditionals_of, log_softmax_at
 from deltaai.errors import StateError
 from deltaai.objectives.base import Paths
 from deltaai.objectives.delta import DeltaBatch, DeltaObjective
@@ -214,24 +213,24 @@ class _Draws:
         columns, before = self._cut(batch.columns), self._cut(base)
         factor_flips = self._cut(batch.factor_flips)
         ratios = torch.zeros_like(before)
-        for number, bucket in enumerate(layout.buckets):
-            is_here = (slots >= bucket.slots.start) & (slots < bucket.slots.stop) & is_wanted
+        for number, block in enumerate(layout.blocks):
+            is_here = (slots >= block.slots.start) & (slots < block.slots.stop) & is_wanted
             changed, draw = is_here.nonzero(as_tuple=True)
             if not len(changed):
                 continue
-            slot = slots[changed, draw] - bucket.first_slot
-            members, place = slot // bucket.num_inputs, slot % bucket.num_inputs
-            child, pair = bucket.variables[members], torch.arange(len(slot), device="cpu")
-            rows = bucket.feature_rows[members]
+            slot = slots[changed, draw] - block.first_slot
+            members, place = slot // block.num_inputs, slot % block.num_inputs
+            child, pair = block.variables[members], torch.arange(len(slot), device="cpu")
+            rows = block.feature_rows[members]
             inputs = features[rows, draw[:, None, None]]
             inputs[pair, place] = flipped[rows[pair, place], draw[:, None]]
             seen = None
             if self.known is not None:
-                by_member = self.known[bucket.slots].view(*bucket.inputs.shape, self.num_draws)
+                by_member = self.known[block.slots].view(*block.inputs.shape, self.num_draws)
                 seen = by_member[members, :, draw]
             logits = proposal.conditionals.logits_at(number, members, inputs, seen)
-            flip = bucket.first_flip + slot[:, None] * bucket.num_logits
-            flip = flip + torch.arange(bucket.num_logits, device="cpu")
+            flip = block.first_flip + slot[:, None] * block.num_logits
+            flip = flip + torch.arange(block.num_logits, device="cpu")
             logits = logits + factor_flips[flip, draw[:, None]]
             after = log_softmax_at(logits, columns[child, draw])
             ratios = ratios.index_put((changed, draw), before[child, draw] - after)

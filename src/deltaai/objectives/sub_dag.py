@@ -20,10 +20,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from deltaai.conditionals.informed import relative_slices
-from deltaai.conditionals.proposal import Proposal, log_softmax_at
-from deltaai.objectives.sub_dag_plan import Part, SubDagPlan
-from deltaai.sampling.policies import Policy
+from deltaai.conditionals import Proposal, log_softmax_at, relative_slices
+from deltaai.objectives.sub_dag_plan import CellGroup, SubDagPlan
+from deltaai.sampling import Policy
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +62,7 @@ def sample_sub_dags(
                 logits = _correction(proposal, part, features)
                 logits = logits + _factor_logits(proposal, part, states, beta)
                 states[part.cells], _ = choose(logits, part.sub_dags)
-                num_states = proposal.layout.buckets[part.bucket].num_states
+                num_states = proposal.layout.blocks[part.block].num_states
                 encoded = _encoded(states[part.cells], num_states).to(features.dtype)
                 features[part.cells, : encoded.shape[1]] = encoded
     return states
@@ -110,18 +109,18 @@ def sub_dag_residuals(
 
 
 def _correction(
-    proposal: Proposal, part: Part, features: Float[Tensor, "cell_plus_one feature column"]
+    proposal: Proposal, part: CellGroup, features: Float[Tensor, "cell_plus_one feature column"]
 ) -> Float[Tensor, "pair logit column"]:
-    num_features = proposal.layout.buckets[part.bucket].num_features
+    num_features = proposal.layout.blocks[part.block].num_features
     inputs = features[:, :num_features][part.input_cells]
     known = part.known.to(features.dtype)
-    return proposal.conditionals.logits_at(part.bucket, part.members, inputs, known)
+    return proposal.conditionals.logits_at(part.block, part.members, inputs, known)
 
 
 def _factor_logits(
-    proposal: Proposal, part: Part, states: Int[Tensor, "cell column"], beta: float | int
+    proposal: Proposal, part: CellGroup, states: Int[Tensor, "cell column"], beta: float | int
 ) -> Float[Tensor, "pair logit column"]:
-    num_logits = proposal.layout.buckets[part.bucket].num_logits
+    num_logits = proposal.layout.blocks[part.block].num_logits
     shape = (len(part.cells), num_logits, states.shape[1])
     logits = torch.zeros(shape, dtype=proposal.model.dtype, device="cpu")
     for term in part.terms:
@@ -148,7 +147,7 @@ def _no_features(
     proposal: Proposal, states: Int[Tensor, "cell column"]
 ) -> Float[Tensor, "cell_plus_one feature column"]:
     """Zeros, with room for the features of any variable in every cell."""
-    most = max((bucket.num_states for bucket in proposal.layout.buckets), default=1)
+    most = max((block.num_states for block in proposal.layout.blocks), default=1)
     shape = (states.shape[0] + 1, most if most > 2 else 1, states.shape[1])
     return torch.zeros(shape, dtype=proposal.model.dtype, device="cpu")
 

@@ -2,7 +2,7 @@
 
 States belong to *cells*, a cell being one variable of one sub-DAG. Cells of a sub-DAG stand in
 topological order, so "earlier" is "a smaller number". Cells that can be set together, of all
-sub-DAGs at once, form a step; those of one bucket are evaluated together. Drawing a plan is the
+sub-DAGs at once, form a step; those of one block are evaluated together. Drawing a plan is the
 only part that loops over sub-DAGs; it serves many updates.
 """
 
@@ -16,10 +16,10 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from deltaai.conditionals.proposal import Proposal
+from deltaai.conditionals import Proposal
 from deltaai.errors import GraphError
 from deltaai.graphs import ChordalGraph, Dag, random_sub_order
-from deltaai.models.incidence import Incidence
+from deltaai.models import Incidence
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,19 +34,19 @@ class Term:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """Cells whose variables share a bucket.
+class CellGroup:
+    """Cells whose variables share a block.
 
     Parameters
     ----------
-    bucket : the bucket.
-    cells, sub_dags, members : each cell, its sub-DAG, and its variable's place in the bucket.
+    block : the block.
+    cells, sub_dags, members : each cell, its sub-DAG, and its variable's place in the block.
     input_cells : cell of each known input; for others the cell of zeros, which follows the last.
     known : which inputs are parents in the sub-DAG.
     terms : factors that enter the logits.
     """
 
-    bucket: int
+    block: int
     cells: Int[Tensor, "pair"]
     sub_dags: Int[Tensor, "pair"]
     members: Int[Tensor, "pair"]
@@ -71,9 +71,9 @@ class SubDagPlan:
     variables: Int[Tensor, "cell"]
     sub_dags: Int[Tensor, "cell"]
     centres: Int[Tensor, "u"]
-    steps: tuple[tuple[Part, ...], ...]
-    own: tuple[Part, ...]
-    children: tuple[Part, ...]
+    steps: tuple[tuple[CellGroup, ...], ...]
+    own: tuple[CellGroup, ...]
+    children: tuple[CellGroup, ...]
     ratios: tuple[Term, ...]
 
     @property
@@ -174,14 +174,14 @@ class SubDagPlanner:
 
     def _parts(
         self, cells: _Cells, chosen: Int[Tensor, "cell"], inside: Sequence[Term]
-    ) -> Iterator[Part]:
+    ) -> Iterator[CellGroup]:
         layout = self.proposal.layout
-        places = layout.bucket_of[cells.variables[chosen]]
+        places = layout.block_of[cells.variables[chosen]]
         for number in torch.unique(places[:, 0]).tolist():
             here = places[:, 0] == number
             some, members = chosen[here], places[here, 1]
             sub_dags = cells.sub_dags[some]
-            found = cells.find(sub_dags[:, None], layout.buckets[number].inputs[members])
+            found = cells.find(sub_dags[:, None], layout.blocks[number].inputs[members])
             known = (found >= 0) & (found < some[:, None])
             input_cells = found.where(known, len(cells.variables))
             item = torch.full_like(cells.variables, -1)
@@ -191,7 +191,7 @@ class SubDagPlanner:
                 mine = (item[term.items] >= 0).nonzero().squeeze(1)
                 if len(mine):
                     terms.append(_some(term, mine, item[term.items[mine]]))
-            yield Part(number, some, sub_dags, members, input_cells, known, tuple(terms))
+            yield CellGroup(number, some, sub_dags, members, input_cells, known, tuple(terms))
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +221,7 @@ class _Cells:
         return self.by_key[at].where(self.sorted_keys[at] == wanted, -1)
 
 
-def _depths(cells: _Cells, parts: Sequence[Part]) -> Int[Tensor, "cell"]:
+def _depths(cells: _Cells, parts: Sequence[CellGroup]) -> Int[Tensor, "cell"]:
     """Step at which each cell can be set: one after the last of its parents."""
     parents = [part.input_cells[part.known] for part in parts]
     children = [part.cells.repeat_interleave(part.known.sum(1)) for part in parts]

@@ -1,34 +1,34 @@
 """Drawing states, and judging how far what was drawn can be trusted."""
 
-from deltaai.sampling.chains import ChainState, Kernel, StepInfo, run_chains
-from deltaai.sampling.gibbs import GibbsKernel
-from deltaai.sampling.gradient_moves import GibbsWithGradientsKernel
+from deltaai.sampling.ancestral import Schedule, sample_ancestrally
+from deltaai.sampling.any_order_policy import AnyOrderPolicy
+from deltaai.sampling.conditioned import GivenSchedule, sample_given, sample_sequentially
 from deltaai.sampling.importance import (
     ImportanceEstimate,
     estimate_from_log_weights,
+    log_means,
     normalised_weights,
     pareto_khat,
 )
-from deltaai.sampling.tempering import (
-    ParallelTemperingKernel,
-    annealed_chains,
-    geometric_betas,
-    tuned_betas,
-)
+from deltaai.sampling.orders import Orders, OrdersKind
+from deltaai.sampling.policies import ON_POLICY, Policy
+from deltaai.sampling.weights import estimate_partition
 
 __all__ = [
-    "ChainState",
-    "GibbsKernel",
-    "GibbsWithGradientsKernel",
+    "ON_POLICY",
+    "AnyOrderPolicy",
+    "GivenSchedule",
     "ImportanceEstimate",
-    "Kernel",
-    "ParallelTemperingKernel",
-    "StepInfo",
-    "annealed_chains",
+    "Orders",
+    "OrdersKind",
+    "Policy",
+    "Schedule",
     "estimate_from_log_weights",
-    "geometric_betas",
+    "estimate_partition",
+    "log_means",
     "normalised_weights",
     "pareto_khat",
-    "run_chains",
-    "tuned_betas",
+    "sample_ancestrally",
+    "sample_given",
+    "sample_sequentially",
 ]

@@ -14,10 +14,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from deltaai.conditionals.proposal import Proposal, known_under
+from deltaai.conditionals import Proposal, known_under
 from deltaai.graphs import Dag
-from deltaai.sampling.filling import Filling
-from deltaai.sampling.parts import Levels, parts_by_level
+from deltaai.sampling.levels import Levels, due_by_level
+from deltaai.sampling.partial_states import PartialStates
 from deltaai.sampling.policies import Policy
 
 
@@ -32,7 +32,7 @@ class Schedule:
     def build(cls, proposal: Proposal, dags: Sequence[Dag], *, masks: bool) -> Schedule:
         """Work out which variables and factors are due when."""
         known = known_under(proposal.layout, dags, proposal.model.dtype) if masks else None
-        return cls(parts_by_level(proposal, dags, known, only_before=True), len(dags))
+        return cls(due_by_level(proposal, dags, known, only_before=True), len(dags))
 
 
 def sample_ancestrally(
@@ -55,10 +55,10 @@ def sample_ancestrally(
     log_q = torch.zeros(shape, dtype=dtype, device="cpu")
     choose = policy.prepare(shape, generator)
     with torch.no_grad():
-        filling = Filling(proposal, schedule.num_dags, states, features)
+        partial = PartialStates(proposal, schedule.num_dags, states, features)
         for step in schedule.steps:
-            for part in step:
-                drawn, log_prob = choose(filling.logits(part, beta), part.dags)
-                filling.write(part, drawn)
-                log_q.index_add_(0, part.dags, log_prob)
+            for due in step:
+                drawn, log_prob = choose(partial.logits(due, beta), due.dags)
+                partial.write(due, drawn)
+                log_q.index_add_(0, due.dags, log_prob)
     return states.view(layout.num_variables, *shape), log_q

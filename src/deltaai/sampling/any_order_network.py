@@ -2,7 +2,7 @@
 
 It sees an encoded partial assignment, zero where nothing is set, and has a logit for every
 (variable, value) pair, one a variable for the backward choice, and the logarithm of the flow. What
-is done with these is told in :mod:`deltaai.sampling.any_order`.
+is done with these is told in :mod:`deltaai.sampling.any_order_policy`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from deltaai.conditionals.dense import DenseLayers, uniform_weights
-from deltaai.conditionals.encoding import Encoding
+from deltaai.conditionals import DenseLayers, Encoding, uniform_weights
 from deltaai.errors import ModelError
 
 

@@ -24,12 +24,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from deltaai.conditionals.base import Known
-from deltaai.conditionals.evidence import Observed
-from deltaai.conditionals.proposal import Proposal, log_softmax_at
+from deltaai.conditionals import Known, Observed, Proposal, log_softmax_at
 from deltaai.graphs import Dag
-from deltaai.sampling.filling import Filling
-from deltaai.sampling.parts import Levels, Part, parts_by_level
+from deltaai.sampling.levels import Due, Levels, due_by_level
+from deltaai.sampling.partial_states import PartialStates
 from deltaai.sampling.policies import ON_POLICY, Choose, Policy
 
 # Particles are resampled when fewer than this share of them is effective.
@@ -45,7 +43,7 @@ class GivenSchedule:
     @classmethod
     def build(cls, proposal: Proposal, dag: Dag) -> GivenSchedule:
         """Work out which variables and factors are due when."""
-        return cls(parts_by_level(proposal, [dag], only_before=False))
+        return cls(due_by_level(proposal, [dag], only_before=False))
 
 
 class _Columns:
@@ -63,29 +61,29 @@ class _Columns:
         states = columns.where(observed, 0).long()
         features = layout.encoding.encode(states, dtype)
         features[:-1] *= observed[layout.encoding.owners]  # the rest is not there yet
-        self.filling = Filling(proposal, 1, states, features)
+        self.partial = PartialStates(proposal, 1, states, features)
         self.log_drawn = torch.zeros(columns.shape[1], dtype=dtype, device="cpu")
         self.log_given = torch.zeros_like(self.log_drawn)
 
     @property
     def states(self) -> Int[Tensor, "var batch"]:
         """What the columns hold."""
-        return self.filling.states
+        return self.partial.states
 
-    def fill(self, part: Part, choose: Choose, beta: float | int) -> None:
-        """Draw the variables of a part where they are not observed."""
-        is_given = self.observed[part.variables]
-        logits = self.filling.logits(part, beta, self.known)
-        drawn, _ = choose(logits, part.dags)
-        states = self.states[part.variables].where(is_given, drawn)
+    def fill(self, due: Due, choose: Choose, beta: float | int) -> None:
+        """Draw the variables of what is due where they are not observed."""
+        is_given = self.observed[due.variables]
+        logits = self.partial.logits(due, beta, self.known)
+        drawn, _ = choose(logits, due.dags)
+        states = self.states[due.variables].where(is_given, drawn)
         log_prob = log_softmax_at(logits, states)
         self.log_drawn += log_prob.masked_fill(is_given, 0).sum(0)
         self.log_given += log_prob.masked_fill(~is_given, 0).sum(0)
-        self.filling.write(part, states)
+        self.partial.write(due, states)
 
     def keep(self, index: Int[Tensor, "batch"]) -> None:
         """Replace every column by another; evidence must be the same in both."""
-        self.filling.keep(index)
+        self.partial.keep(index)
         self.log_drawn, self.log_given = self.log_drawn[index], self.log_given[index]
 
 
@@ -115,8 +113,8 @@ def sample_given(
     with torch.no_grad():
         filled = _Columns(proposal, columns, observed, known)
         for level in schedule.levels:
-            for part in level:
-                filled.fill(part, choose, beta)
+            for due in level:
+                filled.fill(due, choose, beta)
     return filled.states, filled.log_drawn
 
 
@@ -151,8 +149,8 @@ def sample_sequentially(
         filled = _Columns(proposal, columns, observed, known)
         for level in schedule.levels:
             before = filled.log_given.clone()
-            for part in level:
-                filled.fill(part, choose, 1.0)
+            for due in level:
+                filled.fill(due, choose, 1.0)
             log_weights += (filled.log_given - before).double().view(log_weights.shape)
             weights = log_weights.softmax(1)
             is_uneven = 1 / weights.square().sum(1) < RESAMPLE_BELOW * weights.shape[1]

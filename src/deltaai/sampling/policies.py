@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from deltaai.conditionals.proposal import log_softmax_at, with_first
+from deltaai.conditionals import log_softmax_at, with_first
 
 Choose = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from deltaai.conditionals.proposal import Proposal
+from deltaai.conditionals import Proposal
 from deltaai.models import FactorGraph
 from deltaai.sampling.ancestral import Schedule, sample_ancestrally
 from deltaai.sampling.importance import ImportanceEstimate, estimate_from_log_weights

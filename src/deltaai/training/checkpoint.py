@@ -5,7 +5,7 @@ name and version, the kind of content, the caller's metadata, and a SHA-256 over
 written beside its target and renamed over it, so a process killed at any moment leaves the old
 file or the new one. Nothing is ever unpickled: reading a stranger's file runs no code of theirs.
 
-State that is not flat is packed by :mod:`deltaai.training.packing` first.
+State that is not flat is packed by :mod:`deltaai.training.nested_state` first.
 
 This file does not know what is in a checkpoint, or when to write one: that is the loop's.
 """
@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from deltaai.errors import DeltaAIError, FormatError, one_line
-from deltaai.io.atomic import replace_file
+from deltaai.io import replace_file
 
 FORMAT_NAME = "deltaai"
 FORMAT_VERSION = 1

@@ -12,12 +12,15 @@ from torch import Tensor, nn
 
 from deltaai.conditionals import Proposal, known_under
 from deltaai.graphs import Dag
-from deltaai.objectives.base import Objective, Paths
-from deltaai.sampling.ancestral import Schedule, sample_ancestrally
-from deltaai.sampling.importance import ImportanceEstimate
-from deltaai.sampling.orders import Orders
-from deltaai.sampling.policies import Policy
-from deltaai.sampling.weights import estimate_partition
+from deltaai.objectives import Objective, Paths
+from deltaai.sampling import (
+    ImportanceEstimate,
+    Orders,
+    Policy,
+    Schedule,
+    estimate_partition,
+    sample_ancestrally,
+)
 from deltaai.training.task import Task
 
 

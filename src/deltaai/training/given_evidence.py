@@ -23,16 +23,19 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from deltaai.conditionals import Proposal
-from deltaai.conditionals.evidence import Observed, known_given
+from deltaai.conditionals import Observed, Proposal, known_given
 from deltaai.errors import ConfigError, Setting
-from deltaai.objectives.delta import delta_residuals, draw_alternatives, prepare
-from deltaai.sampling.chains import ChainState
-from deltaai.sampling.conditioned import GivenSchedule, sample_given
-from deltaai.sampling.gibbs import GibbsKernel
-from deltaai.sampling.importance import ImportanceEstimate, estimate_from_log_weights
-from deltaai.sampling.orders import Orders
-from deltaai.sampling.policies import ON_POLICY, Policy
+from deltaai.mcmc import ChainState, GibbsKernel
+from deltaai.objectives import delta_residuals, draw_alternatives, prepare_delta
+from deltaai.sampling import (
+    ON_POLICY,
+    GivenSchedule,
+    ImportanceEstimate,
+    Orders,
+    Policy,
+    estimate_from_log_weights,
+    sample_given,
+)
 from deltaai.training.task import Task
 
 _UNIFORM_SHARE = 0.25  # of columns, with evidence that q would not draw
@@ -121,7 +124,7 @@ class GivenEvidence(Task):
             "beta": beta,
         }
         known = known_given(self.proposal.layout, observed, self.proposal.model.dtype)
-        self.batch = prepare(self.proposal, columns, alternatives, known, beta, observed)
+        self.batch = prepare_delta(self.proposal, columns, alternatives, known, beta, observed)
         is_free = ~observed & (self.num_states > 1)[:, None]
         self.num_free = max(int(is_free.sum()), 1)
 

@@ -22,16 +22,15 @@ import torch
 from torch import Tensor
 
 from deltaai.errors import FormatError, Setting, TrainingError, one_line
-from deltaai.objectives.log_variance import LogVarianceObjective
+from deltaai.objectives import LogVarianceObjective
 from deltaai.randomness import generator_of
-from deltaai.sampling.importance import ImportanceEstimate
-from deltaai.sampling.policies import ON_POLICY, Policy
+from deltaai.sampling import ON_POLICY, ImportanceEstimate, Policy
 from deltaai.training import polishing
 from deltaai.training.checkpoint import load_tensors, save_tensors
 from deltaai.training.config import TrainingConfig
 from deltaai.training.full_samples import FullSamples
-from deltaai.training.metrics import MetricsLog, Row
-from deltaai.training.packing import pack_state, unpack_state
+from deltaai.training.metrics_log import MetricsLog, Row
+from deltaai.training.nested_state import pack_state, unpack_state
 from deltaai.training.schedules import (
     inverse_temperature_at,
     learning_rate_at,
@@ -46,7 +45,7 @@ _ESTIMATE_UPDATES, _FORGETTING = 2, 0.9
 
 
 @dataclass
-class Progress:
+class TrainingProgress:
     """Where a run stands, for those who watch it."""
 
     step: int
@@ -94,7 +93,7 @@ class Trainer:
         *,
         checkpoint: Path | None = None,
         metrics: MetricsLog | None = None,
-        watch: Callable[[Progress], None] | None = None,
+        watch: Callable[[TrainingProgress], None] | None = None,
     ) -> ImportanceEstimate | None:
         """Train until the steps, the time or a target is reached; return the last estimate."""
         config, started = self.config, time.perf_counter() - self.seconds
@@ -112,7 +111,7 @@ class Trainer:
             self.seconds = time.perf_counter() - started
             took = time.perf_counter() - begun
             self.longest_update = max(took, _FORGETTING * self.longest_update)
-            progress = Progress(self.step, self.last_step, loss, self.seconds)
+            progress = TrainingProgress(self.step, self.last_step, loss, self.seconds)
             is_last = self.step == self.last_step or self._is_late()
             is_due = config.evaluate_every and self.step % config.evaluate_every == 0
             if is_last or is_due or self.step == config.steps:
@@ -323,7 +322,7 @@ def _is_history(history: object, step: int) -> bool:
     )
 
 
-def _metrics_row(progress: Progress) -> Row:
+def _metrics_row(progress: TrainingProgress) -> Row:
     row: Row = {
         "step": progress.step,
         "seconds": progress.seconds,

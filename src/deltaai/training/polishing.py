@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from deltaai.sampling.importance import ImportanceEstimate
-from deltaai.sampling.policies import Policy
+from deltaai.sampling import ImportanceEstimate, Policy
 
 BATCH = 256
 RESAMPLE_EVERY = 2

@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 from deltaai.conditionals import Proposal
 from deltaai.errors import ConfigError, Setting
-from deltaai.objectives.delta import draw_alternatives
-from deltaai.objectives.sub_dag import prepare_sub_dags, sample_sub_dags, sub_dag_residuals
-from deltaai.objectives.sub_dag_plan import SubDagPlanner
-from deltaai.sampling.ancestral import Schedule
-from deltaai.sampling.importance import ImportanceEstimate
-from deltaai.sampling.orders import Orders
-from deltaai.sampling.policies import Policy
-from deltaai.sampling.weights import estimate_partition
+from deltaai.objectives import (
+    SubDagPlanner,
+    draw_alternatives,
+    prepare_sub_dags,
+    sample_sub_dags,
+    sub_dag_residuals,
+)
+from deltaai.sampling import ImportanceEstimate, Orders, Policy, Schedule, estimate_partition
 from deltaai.training.task import Task
 
 

@@ -15,8 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from deltaai.sampling.importance import ImportanceEstimate
-from deltaai.sampling.policies import Policy
+from deltaai.sampling import ImportanceEstimate, Policy
 
 
 class Task(ABC):

@@ -9,14 +9,16 @@ from torch import Tensor
 
 from deltaai.conditionals import Proposal
 from deltaai.errors import ConfigError
-from deltaai.objectives.base import Objective
-from deltaai.objectives.delta import DeltaObjective
-from deltaai.objectives.gflownet import BalanceObjective
-from deltaai.objectives.log_variance import LogVarianceObjective
-from deltaai.objectives.sampled import SampledDeltaObjective
-from deltaai.objectives.stochastic import StochasticDeltaObjective
+from deltaai.objectives import (
+    BalanceObjective,
+    DeltaObjective,
+    LogVarianceObjective,
+    Objective,
+    SampledDeltaObjective,
+    StochasticDeltaObjective,
+)
 from deltaai.randomness import generator_of
-from deltaai.sampling.orders import Orders
+from deltaai.sampling import Orders
 from deltaai.training.config import TrainingConfig
 from deltaai.training.full_samples import FullSamples
 from deltaai.training.sub_dags import SubDags

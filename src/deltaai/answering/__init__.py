@@ -1,0 +1,29 @@
+"""Questions and answers: ``plan``, ``query``, tables of cases, a look at the model."""
+
+from deltaai.answering.asking import query
+from deltaai.answering.exact_answers import most_likely
+from deltaai.answering.model_report import ModelReport, check
+from deltaai.answering.planning import Plan, plan
+from deltaai.answering.questions import SAMPLER_SUFFIX, source_of
+from deltaai.answering.streamed_samples import SampleBlock, sample_stream
+from deltaai.answering.table_answer import TableAnswer
+from deltaai.answering.table_query import query_table
+from deltaai.answering.table_stream import query_stream
+from deltaai.answering.ways import Option
+
+__all__ = [
+    "SAMPLER_SUFFIX",
+    "ModelReport",
+    "Option",
+    "Plan",
+    "SampleBlock",
+    "TableAnswer",
+    "check",
+    "most_likely",
+    "plan",
+    "query",
+    "query_stream",
+    "query_table",
+    "sample_stream",
+    "source_of",
+]

@@ -1,0 +1,280 @@
+"""One question, one answer: plan, then the best affordable method.
+
+An exact answer comes from bucket elimination, in parts if need be, as the plan says
+(:mod:`deltaai.answering.exact_answers`). A sampled one comes from a q that is trained for the
+question: evidence and zeros are propagated first, which often makes the model smaller; zeros that
+stay are floored for training; weights take the true factors; log Z gets an upper bound; and the
+answer is judged by its weights, by a second opinion and by that bound before it is called more than
+``"untrusted"``. Many rows of evidence at once are in :mod:`deltaai.answering.table_query`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deltaai.answering.exact_answers import answer_exactly, decided, expanded
+from deltaai.answering.planning import SEARCH_SECONDS, Plan, plan
+from deltaai.answering.questions import (
+    Question,
+    asked_names,
+    joints_of,
+    refuse_joints,
+    refuse_training,
+    resolve,
+    suitable_smoothing,
+)
+from deltaai.answering.table_query import query_table
+from deltaai.budget import Budget
+from deltaai.errors import (
+    ConfigError,
+    MemoryLimitError,
+    NotAffordableError,
+    Setting,
+    TimeLimitError,
+    WeightError,
+)
+from deltaai.exact import joint_marginal
+from deltaai.fitting import Sampler, bytes_of_samples, fit
+from deltaai.io import is_frame
+from deltaai.messages import loopy_belief_propagation, mini_bucket_bound
+from deltaai.models import Evidence, FactorGraph, Reduction, propagate_zeros
+from deltaai.progress import Fraction, Reports, reporting
+from deltaai.randomness import generator_of
+from deltaai.training import TrainingProgress
+from deltaai.trust import Answer, Asked, Estimate, Marginals, Quality, expanded_joints
+
+METHODS = ("auto", "exact", "sampler", "bp")
+NUM_SAMPLES = 10_000
+_NO_SAMPLE = (
+    "the sampler drew no possible state, so this is what loopy belief propagation says: train "
+    "longer, or give evidence"
+)
+# What training leaves of the time, for the bound, samples and their check: a share, and so many
+# seconds at most. Then the share of what is left that the bound may take.
+_RESERVED_SHARE, _RESERVED_SECONDS, _BOUND_SHARE = 0.35, 30.0, 0.25
+# The upper bound: entries of all tables, orders tried and steps taken, some seconds in all.
+_BOUND: dict[str, Any] = {"most_total_entries": 2**20, "num_orders": 8, "num_iterations": 20}
+
+
+def query(
+    source: FactorGraph | Sampler | str | Path,
+    evidence: Any = None,  # noqa: ANN401
+    of: Sequence[Asked] | None = None,
+    *,
+    method: str = "auto",
+    num_samples: int | None = None,
+    check_samples: int | None = None,
+    memory_limit: int | str | None = None,
+    time_limit: float | int | None = None,
+    seed: int = 0,
+    progress: bool | Fraction | None = None,
+    watch: Callable[[TrainingProgress], None] | None = None,
+) -> Any:  # noqa: ANN401
+    """Answer a question about a model, or one for each row of a table.
+
+    Parameters
+    ----------
+    source : a model, a sampler that was trained for one, or the path of a file with either.
+    evidence : what was observed: names to labels or state indices, which are written ``"#0"`` where
+        labels are numbers. A ``DataFrame`` with blanks for unknown, or a list of mappings, asks
+        once for each row
+        (:func:`~deltaai.answering.table_query.query_table` has more to choose).
+    of : the variables to report; all by default. A tuple of names, ``of=[("a", "b")]``, asks for
+        their joint marginal, which is then ``answer.marginals["a", "b"]``.
+    method : ``"auto"`` follows the plan; ``"exact"`` too, and refuses if it is not exact;
+        ``"sampler"`` trains a sampler for the question; ``"bp"`` is loopy belief propagation, a
+        first estimate without an error bar.
+    num_samples : samples to draw, if it is sampled (10,000, or 1,000 for each row of a table).
+    check_samples : samples of the second opinion that a sampled answer is held against (4,000);
+        more see smaller missing parts, and with none there is no check.
+    memory_limit : bytes that may be used, also as ``"4GB"`` (default: half of what is free).
+    time_limit : seconds that may be used.
+    seed : of a sampler's randomness.
+    progress : whether to show bars while it takes long; by default in a terminal and in a notebook.
+        A function is called with the fraction done during long exact work.
+    watch : called after every update of training.
+
+    Returns
+    -------
+    An :class:`~deltaai.trust.answer.Answer`; for a ``DataFrame`` another one, a row for each of
+    its rows, with probabilities, log Z, status, ESS and k-hat; for a list a
+    :class:`~deltaai.answering.table_answer.TableAnswer`, which holds the same.
+
+    Raises
+    ------
+    NotAffordableError
+        If no method, or not the one asked for, is within the limits.
+    ImpossibleEvidenceError
+        If no state agrees with the evidence.
+    """
+    chosen: dict[str, Any] = {
+        "method": method,
+        "num_samples": num_samples,
+        "check_samples": check_samples,
+        "memory_limit": memory_limit,
+        "time_limit": time_limit,
+        "seed": seed,
+    }
+    with reporting(progress, watch, "answering") as reports:
+        if evidence is not None and not isinstance(evidence, Mapping):
+            told = reports.fraction or False
+            table = query_table(
+                source, evidence, of, progress=told, watch=reports.training, **chosen
+            )
+            return table.to_frame(evidence.index) if is_frame(evidence) else table
+        question = resolve(source, evidence, methods=METHODS, usual_samples=NUM_SAMPLES, **chosen)
+        return _answered(question, of, reports)
+
+
+def _answered(question: Question, of: Sequence[Asked] | None, reports: Reports) -> Answer:
+    """Answer one question, and tell those who listen how far it is."""
+    budget, method, seed = question.budget, question.method, question.seed
+    progress, watch = reports.fraction, reports.training
+    source, model, evidence = question.source, question.model, question.one_case
+    counts = question.num_samples, question.check_samples
+    asked = asked_names(model, of)
+    joints = joints_of(asked)
+    planned = None
+    if isinstance(source, Sampler):
+        if method not in {"auto", "sampler"}:
+            raise ConfigError(
+                Setting("method"), f" is {method!r}, but a sampler was given: give its model"
+            )
+        generator = generator_of(seed)
+        answer = source.answer(
+            evidence, counts[0], generator, check_samples=counts[1], joints=joints, budget=budget
+        )
+    elif method == "bp":
+        refuse_joints(asked, "loopy belief propagation", "leave method out")
+        answer = _first_estimate(model, evidence, budget.watching("belief propagation", progress))
+    else:
+        planned = plan(
+            model,
+            evidence,
+            memory_limit=budget.memory,
+            time_limit=budget.time_limit,
+            search_seconds=0 if method == "sampler" else SEARCH_SECONDS,
+        )
+        if method == "exact" and not planned.is_exact:
+            raise _refused(planned)
+        if planned.method == "cannot":
+            raise NotAffordableError(planned.reason)
+        if planned.is_exact and method != "sampler":
+            watching = budget.watching("the exact answer", progress)
+            answer = answer_exactly(planned, model, evidence, watching)
+        else:
+            reduction = planned.reduction or propagate_zeros(model, evidence)
+            answer = _sampled(reduction, planned, budget, counts, seed, progress, watch, joints)
+        if answer.status == "exact":
+            limit = planned.memory_limit
+            values = {
+                names: joint_marginal(model, names, evidence, memory_limit=limit)
+                for names in joints
+            }
+            answer = answer.with_joints(values)
+    answer = answer.finished(model, asked, planned, time.perf_counter() - question.started)
+    return answer.noted(question.notes)
+
+
+def _refused(planned: Plan) -> NotAffordableError:
+    if planned.predicted_bytes > planned.memory_limit:
+        return MemoryLimitError(planned.width, planned.predicted_bytes, planned.memory_limit)
+    reasons = [option.reason for option in planned.options if option.method != "amortised"]
+    return NotAffordableError("; ".join(dict.fromkeys(reasons)))
+
+
+def _first_estimate(
+    model: FactorGraph,
+    evidence: Evidence | None,
+    progress: Fraction | None,
+    doubts: tuple[str, ...] = (),
+    upper: float | None = None,
+) -> Answer:
+    """What loopy belief propagation says: a number without an error bar, which nothing checks."""
+    start = time.perf_counter()
+    found = loopy_belief_propagation(model, evidence, progress=progress)
+    if not found.is_converged:
+        doubts += (
+            f"the messages did not settle in {found.num_iterations} iterations (last change "
+            f"{found.residual:.2g}): use another method",
+        )
+    quality = Quality(
+        status="untrusted" if doubts else "unchecked",
+        method="loopy belief propagation",
+        seconds=time.perf_counter() - start,
+        doubts=doubts,
+    )
+    marginals = found.marginals()
+    unknown = {name: np.full(len(row), math.nan) for name, row in marginals.items()}
+    bracket = None if upper is None else (-math.inf, upper)
+    partition = Estimate(found.log_partition, math.nan, None, bracket, **vars(quality))
+    return Answer(Marginals(marginals, quality, unknown), partition)
+
+
+def _sampled(
+    reduction: Reduction,
+    planned: Plan,
+    budget: Budget,
+    counts: tuple[int, int],
+    seed: int,
+    progress: Fraction | None,
+    watch: Callable[[TrainingProgress], None] | None,
+    joints: Sequence[tuple[str, ...]] = (),
+) -> Answer:
+    """Answer by a sampler that is trained for what evidence and zeros leave of the model."""
+    start = time.perf_counter()
+    model = reduction.model
+    if model.num_variables == 0:
+        return decided(reduction)
+    refuse_training(model, planned.memory_limit)
+    needed = bytes_of_samples(counts[0], model.num_variables)
+    budget.refuse(f"{counts[0]} samples", needed, "ask for fewer")
+    sampler = fit(
+        model,
+        smoothing=suitable_smoothing(model),
+        seed=seed,
+        progress=False,
+        watch=watch,
+        time_limit=budget.leaving(_RESERVED_SHARE, _RESERVED_SECONDS),
+    )
+    upper = upper_bound(model, budget.part(_BOUND_SHARE), progress)
+    generator = generator_of(seed)
+    left = {names: tuple(n for n in names if n not in reduction.fixed) for names in joints}
+    try:
+        num_samples, check_samples = counts
+        wanted = [some for some in left.values() if some]
+        answer = sampler.answer(
+            {},
+            num_samples,
+            generator,
+            upper=upper,
+            check_samples=check_samples,
+            joints=wanted,
+            budget=budget,
+        )
+    except WeightError:  # no sample is possible, so there is nothing to weigh
+        answer = _first_estimate(model, None, progress, (_NO_SAMPLE,), upper)
+    whole = expanded(answer, reduction, time.perf_counter() - start)
+    return whole.with_joints(*expanded_joints(answer.marginals, reduction, left))
+
+
+def upper_bound(model: FactorGraph, budget: Budget, progress: Fraction | None) -> float | None:
+    """An upper bound on log Z, or none if not even the smallest tables fit, or in no time."""
+    if budget.is_over:
+        return None
+    try:
+        bound = mini_bucket_bound(
+            model,
+            memory_limit=budget.memory,
+            progress=budget.watching("the bound", progress),
+            **_BOUND,
+        )
+    except (ConfigError, TimeLimitError):
+        return None
+    return bound.upper

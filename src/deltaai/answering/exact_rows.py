@@ -1,0 +1,56 @@
+"""Rows of evidence whose tables do not fit together, answered exactly one after the other.
+
+:class:`~deltaai.exact.RowInference` holds tables for many rows at once and for all that may be
+observed. A row alone may still have an exact plan: after its own evidence, without what zeros rule
+out, or in parts. So a table of a few rows is answered exactly wherever each of them would be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from deltaai.answering.exact_answers import answer_exactly
+from deltaai.answering.planning import SEARCH_SECONDS, plan
+from deltaai.errors import ImpossibleEvidenceError
+from deltaai.models import Evidence, FactorGraph
+from deltaai.progress import Fraction
+from deltaai.trust import Answer
+
+# Seconds that all rows may take if there is no limit; a sampler answers long tables sooner.
+_MOST_SECONDS = 600.0
+
+
+def answer_rows_exactly(
+    model: FactorGraph,
+    rows: Sequence[Evidence],
+    *,
+    memory_limit: int,
+    time_limit: float | int | None = None,
+    progress: Fraction | None = None,
+) -> list[Answer | None] | None:
+    """Answer each row by its own plan.
+
+    Returns
+    -------
+    An answer for each row, ``None`` for one that is impossible; or nothing at all if a plan is not
+    exact, or if all together would take too long.
+    """
+    left = _MOST_SECONDS if time_limit is None else float(time_limit)
+    answers: list[Answer | None] = []
+    for number, row in enumerate(rows):
+        try:
+            seconds_left = None if time_limit is None else max(left, 0.0)
+            planned = plan(model, row, memory_limit=memory_limit, time_limit=seconds_left)
+            seconds = planned.predicted_seconds
+            if planned.cutset is not None:
+                seconds += SEARCH_SECONDS
+            left -= seconds
+            rows_left = len(rows) - number - 1  # a row tells how long the others will take
+            if not planned.is_exact or (rows_left and seconds * rows_left > left):
+                return None
+            answers.append(answer_exactly(planned, model, row, None))
+        except ImpossibleEvidenceError:
+            answers.append(None)
+        if progress is not None:
+            progress((number + 1) / len(rows))
+    return answers

@@ -1,0 +1,198 @@
+"""Before running anything: what each way to an answer would cost, and which one to take.
+
+Memory is predicted from sizes of tables and of batches, and is what a limit is compared with. Time
+is predicted from the same sizes, for one core of a machine of today: right within a factor of three
+or so, which is enough to tell seconds from hours.
+
+Ways (:mod:`deltaai.answering.ways`) are looked at from the cheapest to plan to the dearest, and no
+further than the first that is affordable. A plan carries what was found on the way, so that an
+answer follows it and searches for nothing again (:mod:`deltaai.answering.exact_answers`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from deltaai.answering.ways import (
+    Limits,
+    Method,
+    Option,
+    amortised,
+    before_evidence,
+    good_order,
+    in_parts,
+    whole,
+    without_zeros,
+)
+from deltaai.arguments import checked_bytes, checked_number, checked_seconds
+from deltaai.display import Card, Shown, plural, quantity
+from deltaai.errors import format_bytes, format_seconds
+from deltaai.exact import Cutset, default_memory_limit, without_fixed
+from deltaai.fitting import training_cost
+from deltaai.graphs import Elimination
+from deltaai.io import as_model
+from deltaai.models import Evidence, FactorGraph, Reduction, propagate_zeros
+
+_SEARCH_SHARE = 0.25  # of a limit of time that the search may take
+SEARCH_SECONDS = 5.0  # for variables to fix, where nothing else makes an exact answer fit
+
+
+@dataclass(frozen=True, repr=False)
+class Plan(Shown):
+    """What a model would cost and which method is recommended.
+
+    Parameters
+    ----------
+    method : ``"exact"`` if the tables fit, ``"exact after evidence"`` if they fit because of it,
+        ``"exact in parts"`` if they fit with some variables fixed at a time, ``"amortised"`` if a
+        sampler has to be trained, ``"cannot"`` if that does not fit either.
+    reason : why, in words, with the figures.
+    options : the ways to an answer that were looked at, with their costs.
+    num_variables : variables of the model.
+    num_observed : how many of them the evidence fixes.
+    width : largest number of neighbours at elimination, in the best order found.
+    largest_table : entries of the largest table.
+    total_entries : entries of all tables; time is proportional to it.
+    predicted_bytes : peak memory of an exact answer.
+    predicted_seconds : time of the recommended method, or of an exact answer if there is none.
+    memory_limit : bytes that may be used.
+    time_limit : seconds that may be used, if there is a limit.
+    elimination : the order behind the figures, over the variables still free.
+    reduction : the model that is left when evidence and zeros have been propagated, if the method
+        needs it; the order is then one of its variables.
+    cutset : the variables to fix, if an exact answer comes in parts.
+    """
+
+    method: Method
+    reason: str
+    options: tuple[Option, ...]
+    num_variables: int
+    num_observed: int
+    width: int
+    largest_table: int
+    total_entries: int
+    predicted_bytes: int
+    predicted_seconds: float
+    memory_limit: int
+    time_limit: float | int | None
+    elimination: Elimination = field(repr=False)
+    reduction: Reduction | None = field(default=None, repr=False, compare=False)
+    cutset: Cutset | None = field(default=None, repr=False)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether an exact answer is affordable."""
+        return self.method in {"exact", "exact after evidence", "exact in parts"}
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The figures, as names and values to show."""
+        limit = format_bytes(self.memory_limit)
+        return [
+            ("width", str(self.width)),
+            ("largest table", f"{quantity(self.largest_table)} entries"),
+            ("all tables", f"{quantity(self.total_entries)} entries"),
+            ("memory", f"{format_bytes(self.predicted_bytes)} (limit {limit})"),
+            ("method", self.method),
+            ("time", f"about {format_seconds(self.predicted_seconds)}"),
+            ("because", self.reason),
+        ]
+
+    def _card(self) -> Card:
+        given = f", {self.num_observed} observed" if self.num_observed else ""
+        title = f"Plan for {plural(self.num_variables, 'variable')}{given}: {self.method}"
+        return Card(title, tuple(self.rows()))
+
+    def option(self, method: Method) -> Option | None:
+        """One of the options, if it was looked at."""
+        return next((option for option in self.options if option.method == method), None)
+
+
+def plan(
+    model: FactorGraph | str | Path,
+    evidence: Evidence | None = None,
+    *,
+    memory_limit: int | str | None = None,
+    time_limit: float | int | None = None,
+    search_seconds: float | int = SEARCH_SECONDS,
+) -> Plan:
+    """Predict what an answer costs, one way and another, and recommend one.
+
+    Parameters
+    ----------
+    model : the target, or the path of a file with one.
+    evidence : what was observed: names to labels or state indices.
+    memory_limit : bytes an answer may use, also as ``"4GB"`` (default: half of what is free).
+    time_limit : seconds an answer may take.
+    search_seconds : how long, roughly, to search for variables that make an exact answer fit if
+        they are fixed, where nothing else makes it; 0 for no search. It is counted in work, so a
+        plan is the same on every machine.
+
+    Raises
+    ------
+    ImpossibleEvidenceError
+        If no state agrees with the evidence, as far as that is seen without an answer.
+
+    Examples
+    --------
+    >>> from deltaai.models import zoo
+    >>> plan(zoo.ising_lattice(side=6, sigma=0.2, seed=0), memory_limit=10**9).method
+    'exact'
+    >>> plan(zoo.ising_torus(side=6, sigma=0.2, seed=0), memory_limit=40_000).method
+    'exact in parts'
+    >>> plan(zoo.ising_lattice(side=40, sigma=0.2, seed=0), memory_limit=10**10).method
+    'amortised'
+    """
+    model, memory_limit = as_model(model), checked_bytes(memory_limit)
+    time_limit = checked_seconds(time_limit)
+    search_seconds = checked_number("search_seconds", search_seconds, is_zero_allowed=True)
+    if time_limit is not None:
+        search_seconds = min(search_seconds, _SEARCH_SHARE * time_limit)
+    limits = Limits(default_memory_limit() if memory_limit is None else memory_limit, time_limit)
+    observed = model.resolve_evidence(evidence)
+    method: Method = "exact after evidence" if observed else "exact"
+    reduced, _ = without_fixed(model, evidence)
+    way = whole(method, reduced, good_order(reduced, limits), limits)
+    options = [way.option]
+    if not way.option.is_affordable:
+        way = without_zeros(way, reduced, propagate_zeros(model, evidence), limits)
+        options = [way.option]
+    elif observed:
+        options.insert(0, before_evidence(model, limits))
+    if not way.option.is_affordable and search_seconds > 0:
+        searched = in_parts(way, limits, search_seconds)
+        if searched is not None:
+            options.append(searched.option)
+            way = searched if searched.option.is_affordable else way
+    if not way.option.is_affordable and way.reduction is not None:
+        options.append(amortised(training_cost(way.reduction.model), limits))
+    chosen = next((option for option in options if option.is_affordable), None)
+    figures = way.option if chosen is None or options[0] is chosen else chosen
+    return Plan(
+        method="cannot" if chosen is None else chosen.method,
+        reason=_why_not(options) if chosen is None else _why(figures, options),
+        options=tuple(options),
+        num_variables=model.num_variables,
+        num_observed=len(observed),
+        width=way.cost.width,
+        largest_table=way.cost.largest_table,
+        total_entries=way.cost.total_entries,
+        predicted_bytes=way.cost.peak_bytes,
+        predicted_seconds=figures.predicted_seconds,
+        memory_limit=limits.memory,
+        time_limit=time_limit,
+        elimination=way.elimination,
+        reduction=way.reduction,
+        cutset=way.cutset,
+    )
+
+
+def _why(chosen: Option, options: list[Option]) -> str:
+    if chosen.method == "amortised":
+        return f"{options[-2].reason}; {chosen.reason}"
+    return chosen.reason
+
+
+def _why_not(options: list[Option]) -> str:
+    reasons = "; ".join(dict.fromkeys(option.reason for option in options))
+    return f"{reasons}: raise the limits, or give evidence that cuts the model"

@@ -1,0 +1,205 @@
+"""A question, resolved once: what a user passes, turned into values that nobody checks again.
+
+The same for one row of evidence and for many: a model, a sampler or the path of either; names;
+limits, counts and a seed in whatever type they come. This file answers nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from deltaai.answering.model_report import unnormalised_tables
+from deltaai.arguments import (
+    MOST_SAMPLES,
+    checked_count,
+    checked_samples,
+    checked_seed,
+)
+from deltaai.budget import Budget
+from deltaai.errors import (
+    ConfigError,
+    EvidenceError,
+    ModelError,
+    NotAffordableError,
+    Setting,
+    did_you_mean,
+    format_bytes,
+)
+from deltaai.exact import refuse_large
+from deltaai.fitting import Sampler, load_sampler, training_cost
+from deltaai.io import as_model
+from deltaai.models import Evidence, FactorGraph, has_zeros
+from deltaai.trust import CHECK_SAMPLES, Asked
+
+SAMPLER_SUFFIX = ".dai"
+SMOOTHING = 1e-3  # floor of zeros while training, as a share of a table's largest entry
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is asked, of what, and within which limits.
+
+    Parameters
+    ----------
+    source : a model, or a sampler for one.
+    evidence : what was observed: of one case names to states that nothing can misread, of many
+        what holds them.
+    method : how it is to be answered.
+    num_samples, check_samples : samples to draw, and those of a second opinion, if it is sampled.
+    budget : bytes and seconds that may be used; the clock runs.
+    seed : of all randomness.
+    started : when it was asked, as ``time.perf_counter`` counts.
+    """
+
+    source: FactorGraph | Sampler
+    evidence: object
+    method: str
+    num_samples: int
+    check_samples: int
+    budget: Budget
+    seed: int
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def model(self) -> FactorGraph:
+        """What it is about."""
+        return self.source.model if isinstance(self.source, Sampler) else self.source
+
+    @property
+    def one_case(self) -> Evidence:
+        """The evidence of a question about one case."""
+        assert isinstance(self.evidence, Mapping)
+        return self.evidence
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What a user may not have meant, though it can be answered."""
+        return tuple(unnormalised_tables(self.model))
+
+
+def resolve(
+    source: FactorGraph | Sampler | str | Path,
+    evidence: object,
+    *,
+    method: str,
+    methods: Sequence[str],
+    num_samples: int | None,
+    usual_samples: int,
+    check_samples: int | None,
+    memory_limit: int | str | None,
+    time_limit: float | int | None,
+    seed: int,
+) -> Question:
+    """Check everything that a question comes with, before anything is computed.
+
+    Parameters
+    ----------
+    source : a model, a sampler, or the path of a file with one.
+    methods : those there are.
+    usual_samples : how many to draw if that was not said; a second opinion has its own number.
+    """
+    started, budget = time.perf_counter(), Budget.of(memory_limit, time_limit)
+    check_method(method, methods)
+    found = source_of(source)
+    model = found.model if isinstance(found, Sampler) else found
+    if evidence is None or isinstance(evidence, Mapping):
+        evidence = model.named_evidence(model.resolve_evidence(evidence))
+    drawn = usual_samples if num_samples is None else checked_samples(num_samples)
+    checks = CHECK_SAMPLES
+    if check_samples is not None:
+        checks = checked_count("check_samples", check_samples, 0, MOST_SAMPLES)
+    return Question(
+        source=found,
+        evidence=evidence,
+        method=method,
+        num_samples=drawn,
+        check_samples=checks,
+        budget=budget,
+        seed=checked_seed(seed),
+        started=started,
+    )
+
+
+def source_of(source: FactorGraph | Sampler | str | Path) -> FactorGraph | Sampler:
+    """A model or a sampler, or the one in a file, by the end of its name."""
+    if isinstance(source, Sampler):
+        return source
+    if isinstance(source, str | Path) and Path(source).suffix.lower() == SAMPLER_SUFFIX:
+        return load_sampler(source)
+    if not isinstance(source, FactorGraph | str | Path):
+        raise ModelError(
+            f"a {type(source).__name__} is no model: give a FactorGraph, a Sampler, or the path "
+            "of a file"
+        )
+    return as_model(source)
+
+
+def check_method(method: str, known: Sequence[str]) -> None:
+    """Refuse a method that there is not.
+
+    >>> check_method("exakt", ["exact", "auto"])
+    Traceback (most recent call last):
+    ...
+    deltaai.errors.ConfigError: method is 'exakt'; did you mean 'exact'? One of exact, auto
+    """
+    if method not in known:
+        guess = did_you_mean(method, known) or ";"
+        raise ConfigError(Setting("method"), f" is {method!r}{guess} One of {', '.join(known)}")
+
+
+def asked_names(model: FactorGraph, of: Sequence[Asked] | None) -> list[Asked]:
+    """What is asked for, in order and once each; a tuple of names asks for their joint marginal.
+
+    Unknown names are refused.
+    """
+    if of is None:
+        return [variable.name for variable in model.variables]
+    if isinstance(of, str):
+        raise EvidenceError(f"of is {of!r}: give a list of names, such as [{of!r}]")
+    if not isinstance(of, Iterable):
+        raise EvidenceError(f"of is {of!r}: give a list of names, such as ['rain', 'wet']")
+    return list(dict.fromkeys(_asked(model, item) for item in of))
+
+
+def _asked(model: FactorGraph, item: Asked) -> Asked:
+    if not isinstance(item, tuple):
+        return model.variables[model.index(item)].name
+    names = tuple(model.variables[model.index(name)].name for name in item)
+    if not names or len(set(names)) < len(names):
+        raise EvidenceError(f"the joint marginal of {names} needs names, each once")
+    refuse_large(model, names)
+    return names
+
+
+def joints_of(asked: Sequence[Asked]) -> list[tuple[str, ...]]:
+    """The joint marginals among what is asked for."""
+    return [item for item in asked if isinstance(item, tuple)]
+
+
+def refuse_joints(asked: Sequence[Asked], by: str, remedy: str) -> list[str]:
+    """Names alone; joint marginals are refused where there is no good way to them."""
+    joints = joints_of(asked)
+    if joints:
+        raise ConfigError(f"{by} gives no joint marginals, such as {joints[0]}: {remedy}")
+    return [item for item in asked if isinstance(item, str)]
+
+
+def suitable_smoothing(model: FactorGraph) -> float | None:
+    """What to floor zeros at while training; nothing if there are none."""
+    return SMOOTHING if has_zeros(model) else None
+
+
+def refuse_training(
+    model: FactorGraph, memory_limit: int, *, is_for_evidence: bool = False
+) -> None:
+    """Raise an error if training a sampler would not fit into memory."""
+    needed = training_cost(model, is_for_evidence=is_for_evidence).peak_bytes
+    if needed > memory_limit:
+        raise NotAffordableError(
+            f"training a sampler needs about {format_bytes(needed)} and the memory limit is "
+            f"{format_bytes(memory_limit)}; raise the limit"
+        )

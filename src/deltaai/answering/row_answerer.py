@@ -1,0 +1,330 @@
+"""Answers rows of evidence by one method, a block of them at a time.
+
+Where the tables fit, rows are answered exactly, many at a time
+(:class:`~deltaai.exact.RowInference`), or one by one if each alone has an exact plan
+(:mod:`deltaai.answering.exact_rows`). Otherwise one sampler is trained for all rows: given the
+values of a fixed set if every row observes the same variables, for any evidence if not. A row is
+judged by its weights and by a second opinion (:mod:`deltaai.trust.verdicts`). In very long tables
+some rows, spread over the table, have a second opinion; the others are called ``"unchecked"``, and
+if fault is found with a good part of those that were checked they are not trusted either.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from deltaai.answering.exact_rows import answer_rows_exactly
+from deltaai.answering.questions import (
+    check_method,
+    refuse_training,
+    suitable_smoothing,
+)
+from deltaai.answering.row_pattern import RowPattern, rows_at_once
+from deltaai.answering.rows_found import RowsFound, num_pairs
+from deltaai.arguments import MOST_SAMPLES, checked_count, checked_samples
+from deltaai.budget import Budget
+from deltaai.errors import (
+    ConfigError,
+    ImpossibleEvidenceError,
+    MemoryLimitError,
+    Setting,
+    TimeLimitError,
+    WeightError,
+)
+from deltaai.exact import ExactInference, RowInference
+from deltaai.fitting import Sampler, fit
+from deltaai.models import FactorGraph, StateIndex
+from deltaai.progress import Fraction
+from deltaai.randomness import generator_of
+from deltaai.training import TrainingProgress
+from deltaai.trust import CHECK_SAMPLES, Answer
+
+METHODS = ("auto", "exact", "sampler")
+NUM_SAMPLES = 1000  # of a row
+CHECKED_ROWS = 1000  # rows that get a second opinion, at most
+# Share of the checked rows that may be faulty before those that were not checked are doubted.
+_SHARE_FAULTY = 0.1
+_SAMPLED_AT_ONCE = 256  # rows whose evidence is made ready together
+_ROWS_SHARE = 0.4  # of the time that training leaves for the rows
+_EXACT, _ALONE, _SAMPLED = "elimination of many rows", "elimination, row by row", "sampler"
+
+
+@dataclass(frozen=True)
+class RowAnswerer:
+    """A way to answer rows.
+
+    Parameters
+    ----------
+    method : its name.
+    fill : answers all rows of a block, in place, and reports the fraction done.
+    """
+
+    method: str
+    fill: Callable[[RowsFound, Fraction | None], None]
+
+    @classmethod
+    def of(
+        cls,
+        source: FactorGraph | Sampler,
+        pattern: RowPattern | None,
+        budget: Budget,
+        asked: Sequence[str],
+        *,
+        method: str = "auto",
+        num_samples: int | None = None,
+        samples: int = 0,
+        check_rows: int = CHECKED_ROWS,
+        check_samples: int | None = None,
+        seed: int = 0,
+        watch: Callable[[TrainingProgress], None] | None = None,
+        settings: dict[str, Any] | None = None,
+        alone: Callable[[], list[dict[str, StateIndex]]] | None = None,
+    ) -> RowAnswerer:
+        """Choose the method, and train a sampler if it needs one.
+
+        Parameters
+        ----------
+        pattern : which variables the rows observe. It may be unknown if no sampler is to be
+            trained; then rows may observe anything.
+        budget : what may be used beside the memory of the answers.
+        alone : gives all rows, to be answered one by one if each has an exact plan of its own.
+        """
+        check_method(method, METHODS)
+        num_samples = NUM_SAMPLES if num_samples is None else checked_samples(num_samples)
+        samples = checked_count("samples", samples, 0, MOST_SAMPLES)
+        model = source.model if isinstance(source, Sampler) else source
+        if isinstance(source, Sampler) and method == "exact":
+            raise ConfigError(
+                Setting("method"), " is 'exact', but a sampler was given: give its model"
+            )
+        at_once, taken = rows_at_once(model, num_pairs(model, asked), samples, budget)
+        generator = generator_of(seed)
+        checks = _Checks(
+            checked_count("check_rows", check_rows),
+            CHECK_SAMPLES if check_samples is None else check_samples,
+            None if pattern is None else pattern.num_rows,
+        )
+        working = budget.with_memory(budget.memory - taken)
+        if not isinstance(source, Sampler) and method != "sampler":
+            try:
+                engine = _engine(model, pattern, working, taken)
+            except MemoryLimitError:
+                answers = None if alone is None or samples else _each_alone(model, alone, working)
+                if answers is not None:
+                    return cls(_ALONE, partial(_taken, iter(answers)))
+                if method == "exact":
+                    raise
+            else:
+                return cls(_EXACT, partial(_exact, engine, working, at_once, generator))
+        if not isinstance(source, Sampler):
+            assert pattern is not None  # a sampler is trained for rows that have been seen
+            source = _trained(model, pattern, working, seed, watch, settings or {})
+        rest = (num_samples, checks, working, at_once, generator)
+        return cls(_SAMPLED, partial(_sampled, source, *rest))
+
+
+def _engine(
+    model: FactorGraph, pattern: RowPattern | None, budget: Budget, taken: int
+) -> RowInference:
+    always = () if pattern is None else pattern.always_observed
+    try:
+        return RowInference(model, always, memory_limit=budget.memory)
+    except MemoryLimitError as error:  # in the user's figures
+        needed, limit = error.predicted_bytes + taken, error.limit_bytes + taken
+        raise MemoryLimitError(error.width, needed, limit) from None
+
+
+def _each_alone(
+    model: FactorGraph, alone: Callable[[], list[dict[str, StateIndex]]], budget: Budget
+) -> list[Answer | None] | None:
+    """Answers by plans of the rows' own, if all of these are exact."""
+    limit = None if budget.time_limit is None else budget.seconds_left
+    return answer_rows_exactly(model, alone(), memory_limit=budget.memory, time_limit=limit)
+
+
+def _taken(answers: Iterator[Answer | None], found: RowsFound, progress: Fraction | None) -> None:
+    """Take down answers that are there already."""
+    for row in range(len(found.rows)):
+        answer = next(answers)
+        if answer is None:
+            found.set_impossible(row)
+        else:
+            found.set_exact(row, answer)
+    if progress is not None:
+        progress(1.0)
+
+
+def _exact(
+    engine: RowInference,
+    budget: Budget,
+    at_once: int,
+    generator: torch.Generator,
+    found: RowsFound,
+    progress: Fraction | None,
+) -> None:
+    num_rows = len(found.rows)
+    found.stderr[:] = 0.0
+    for start in range(0, num_rows, at_once):
+        part = slice(start, min(start + at_once, num_rows))
+
+        def report(done: float, part: slice = part) -> None:
+            if progress is not None:
+                progress((part.start + done * (part.stop - part.start)) / num_rows)
+
+        try:
+            answers = engine.answer(found.rows[part], budget.watching("the table", report))
+            found.log_partition[part] = answers.log_partition.numpy()
+            found.probabilities[part] = answers.marginals[:, found.pairs].numpy()
+            found.status[part] = ["exact"] * (part.stop - part.start)
+            for row in range(part.start, part.stop):
+                if found.log_partition[row] == -np.inf:
+                    found.set_impossible(row)
+                elif found.samples is not None:
+                    budget.check("the table")
+                    _sample_exactly(found, row, budget, generator)
+        except TimeLimitError:
+            found.set_unreached(start)
+            return
+
+
+def _sample_exactly(found: RowsFound, row: int, budget: Budget, generator: torch.Generator) -> None:
+    assert found.samples is not None
+    kept = found.samples[row]
+    one = ExactInference(found.model, found.evidence(row), memory_limit=budget.memory)
+    kept[:] = one.sample(len(kept), generator)
+
+
+def _trained(
+    model: FactorGraph,
+    pattern: RowPattern,
+    budget: Budget,
+    seed: int,
+    watch: Callable[[TrainingProgress], None] | None,
+    settings: dict[str, Any],
+) -> Sampler:
+    """A sampler for these rows: given a fixed set if all observe the same, else any evidence."""
+    refuse_training(model, budget.memory, is_for_evidence=True)
+    always = pattern.always_observed
+    observed: str | list[str] | None = "any"
+    if pattern.most_observed == 0:
+        observed = None
+    elif pattern.is_same and len(always) < model.num_variables:
+        observed = [model.variables[v].name for v in always]
+    settings = {"time_limit": budget.leaving(_ROWS_SHARE, math.inf), **settings}
+    return fit(
+        model,
+        evidence=observed,
+        most_observed=pattern.most_observed if observed == "any" else None,
+        smoothing=suitable_smoothing(model),
+        seed=seed,
+        progress=False,
+        watch=watch,
+        **settings,
+    )
+
+
+@dataclass
+class _Checks:
+    """Which rows get a second opinion, and what these have found so far.
+
+    Parameters
+    ----------
+    most_rows : rows that get one at most.
+    num_samples : samples of an opinion.
+    num_rows : rows of the whole table, if that is known; otherwise rows are checked ever more
+        seldom: half of ``most_rows`` at first, and as many again whenever the table has doubled.
+    """
+
+    most_rows: int
+    num_samples: int
+    num_rows: int | None
+    num_seen: int = 0
+    num_checked: int = 0
+    faulty: list[str] = field(default_factory=list)
+    drawing_seconds: float = 0.0
+
+    def wanted(self, count: int) -> set[int]:
+        """Those to be checked among the next rows, by their place among these."""
+        first, self.num_seen = self.num_seen, self.num_seen + count
+        if self.num_rows is None:
+            half = max(self.most_rows // 2, 1)
+            numbers = range(first, first + count)
+            strides = (1 << max((number // half).bit_length() - 1, 0) for number in numbers)
+            places = {k for k, stride in enumerate(strides) if (first + k) % stride == 0}
+            return places if self.most_rows else set()
+        spread = np.linspace(0, max(self.num_rows - 1, 0), self.most_rows).astype(int)
+        inside = spread[(spread >= first) & (spread < first + count)]
+        return set((inside - first).tolist())
+
+    def has_time(self, budget: Budget, row: int) -> bool:
+        """Whether the rows that are left can be drawn even if this one is checked."""
+        if budget.time_limit is None:
+            return True
+        num_left = 0 if self.num_rows is None else self.num_rows - row
+        return budget.part(0.5).seconds_left > num_left * self.drawing_seconds / max(row, 1)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why rows that were not checked are not to be trusted."""
+        if len(self.faulty) <= _SHARE_FAULTY * self.num_checked:
+            return ()
+        found = f"{len(self.faulty)} of {self.num_checked} rows that were checked failed"
+        return (f"{found}: {self.faulty[0]}",)
+
+
+def _sampled(
+    sampler: Sampler,
+    num_samples: int,
+    checks: _Checks,
+    budget: Budget,
+    at_once: int,
+    generator: torch.Generator,
+    found: RowsFound,
+    progress: Fraction | None,
+) -> None:
+    """Answer rows by samples; some of them get a second opinion."""
+    num_rows, at_once = len(found.rows), min(at_once, _SAMPLED_AT_ONCE)
+    first, unchecked = checks.num_seen, []
+    wanted = checks.wanted(num_rows)
+    for start in range(0, num_rows, at_once):
+        rows = [found.evidence(row) for row in range(start, min(start + at_once, num_rows))]
+        drawing = time.perf_counter()
+        drawn_rows = sampler.posteriors(rows, num_samples, generator, budget=budget)
+        for row, drawn in enumerate(drawn_rows, start):
+            if budget.is_over:
+                found.set_unreached(row)
+                return
+            if progress is not None:
+                progress(row / num_rows)
+            checks.drawing_seconds += time.perf_counter() - drawing
+            is_checked = row in wanted and checks.has_time(budget, first + row + 1)
+            try:
+                judged = sampler.judged(
+                    drawn,
+                    generator,
+                    check_samples=checks.num_samples if is_checked else 0,
+                    budget=budget.part(0.5),
+                )
+            except (WeightError, ImpossibleEvidenceError):
+                found.set_unsampled(row)
+                continue
+            found.set(row, judged)
+            if is_checked:
+                checks.num_checked += 1
+                checks.faulty += found.doubts[row][:1]
+            else:
+                unchecked.append(row)
+            if found.samples is not None:
+                kept = judged.samples.sample_apart(found.samples.shape[1], generator)
+                found.samples[row] = kept
+            drawing = time.perf_counter()
+    for row in unchecked:
+        found.doubt(row, checks.doubts)

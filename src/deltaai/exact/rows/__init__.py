@@ -1,0 +1,1 @@
+"""Many rows of evidence at once: tables with an axis of rows."""

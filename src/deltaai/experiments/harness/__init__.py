@@ -1,0 +1,1 @@
+"""What runs a figure: parts in processes of their own, results, curves, pictures, summaries."""

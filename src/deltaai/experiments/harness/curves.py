@@ -1,0 +1,91 @@
+"""A training run as a curve: rows over the run's own time, without what measuring took.
+
+Measurements are spread evenly over the logarithm of time, since all methods are compared over
+orders of magnitude. The clock is wall-clock, and stands still while something is measured; CPU
+seconds go into the table beside it, for they tell how much of the time neighbours took.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+
+from deltaai.experiments.harness.parts import Row
+from deltaai.mcmc import StateT
+from deltaai.training import Trainer
+
+Measure = Callable[[], dict[str, float]]
+
+_FIRST_SECONDS = 0.25
+_RATIO = 1.35  # of the times of two measurements
+
+
+class StopWatch:
+    """A clock that can be held, and that says when the next measurement is due."""
+
+    def __init__(self, time_limit: float | int) -> None:
+        self.time_limit = time_limit
+        self.due = _FIRST_SECONDS
+        self._held = self._held_cpu = 0.0
+        self._start, self._start_cpu = time.perf_counter(), time.process_time()
+
+    @property
+    def seconds(self) -> float:
+        """Time that has passed while the clock was running."""
+        return time.perf_counter() - self._start - self._held
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time limit is reached."""
+        return self.seconds >= self.time_limit
+
+    def measured(self, step: int, measure: Measure) -> list[Row]:
+        """Hold the clock, measure, and set the time of the next measurement."""
+        # Before the first step no time has passed, whatever the set-up took.
+        seconds = self.seconds if step else 0.0
+        begin, begin_cpu = time.perf_counter(), time.process_time()
+        found = measure() | {"cpu_seconds": begin_cpu - self._start_cpu - self._held_cpu}
+        self.due = max(self.due, seconds * _RATIO)
+        self._held += time.perf_counter() - begin
+        self._held_cpu += time.process_time() - begin_cpu
+        return [Row(step, seconds, metric, value) for metric, value in found.items()]
+
+
+class _TimeIsOver(Exception):
+    """Ends a training run from inside."""
+
+
+def training_curve(trainer: Trainer, measure: Measure, time_limit: float | int) -> Iterator[Row]:
+    """Train for a time; measure before the first update, now and then, and at the end."""
+    watch = StopWatch(time_limit)
+    rows = watch.measured(0, measure)
+
+    def look(progress: Progress) -> None:
+        if watch.is_over:
+            raise _TimeIsOver
+        if watch.seconds >= watch.due:
+            rows.extend(watch.measured(progress.step, measure))
+
+    with suppress(_TimeIsOver):
+        trainer.run(watch=look)
+    rows.extend(watch.measured(trainer.step, measure))
+    yield from rows
+
+
+def chain_curve(
+    state: StateT,
+    step: Callable[[StateT], StateT],
+    measure: Callable[[StateT], dict[str, float]],
+    time_limit: float | int,
+) -> Iterator[Row]:
+    """Run chains for a time; measure before the first step, now and then, and at the end."""
+    watch, number = StopWatch(time_limit), 0
+    yield from watch.measured(0, partial(measure, state))
+    while not watch.is_over:
+        state = step(state)
+        number += 1
+        if watch.seconds >= watch.due:
+            yield from watch.measured(number, partial(measure, state))
+    yield from watch.measured(number, partial(measure, state))

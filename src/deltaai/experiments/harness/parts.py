@@ -1,0 +1,140 @@
+"""What an experiment is: a list of parts, and a function that runs one of them.
+
+A part is one method on one model with one seed. It shares nothing with other parts, so parts run
+in any order, in any process, and one that is done need not be done again. Running it yields rows:
+at this step, after so many seconds, this metric had this value.
+
+The clock is the part's own: ``seconds`` is what the method took so far, without what measuring
+it took. This file runs nothing; see :mod:`deltaai.experiments.harness.runner`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from deltaai.errors import ConfigError
+
+Setting = str | int | float | bool
+Settings = tuple[tuple[str, Setting], ...]
+
+SCALES = ("smoke", "small", "paper")
+_KEY = re.compile(r"[A-Za-z0-9_.+]+(-[A-Za-z0-9_.+]+)*")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One method on one model with one seed, and all that decides its result.
+
+    Parameters
+    ----------
+    model : key of the model within the experiment.
+    method : key of the method.
+    seed : of all randomness in the part.
+    scale : ``"smoke"``, ``"small"`` or ``"paper"``.
+    settings : names and values that the result depends on; a mapping is taken too. When one of
+        them changes, finished results of the part no longer count.
+
+    Examples
+    --------
+    >>> part = Part("ladder", "delta", 0, "smoke", {"steps": 10})
+    >>> part.options["steps"], part.name
+    (10, 'ladder--delta--0')
+    """
+
+    model: str
+    method: str
+    seed: int
+    scale: str
+    settings: Settings | Mapping[str, Setting] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", tuple(sorted(dict(self.settings).items())))
+        for kind, key in (("model", self.model), ("method", self.method)):
+            if _KEY.fullmatch(key) is None:  # it becomes the name of a file
+                raise ConfigError(
+                    f"the {kind} key {key!r} of a part is no name: use letters, digits, "
+                    "single '-', '_', '.' and '+'"
+                )
+        if self.scale not in SCALES:
+            raise ConfigError(f"the scale is {self.scale!r}: choose one of {', '.join(SCALES)}")
+
+    @property
+    def options(self) -> Mapping[str, Setting]:
+        """The settings by name."""
+        return MappingProxyType(dict(self.settings))
+
+    @property
+    def name(self) -> str:
+        """Model, method and seed, as in the name of the part's file."""
+        return f"{self.model}--{self.method}--{self.seed}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """The value of one metric at one moment.
+
+    Parameters
+    ----------
+    step : updates, sweeps or whatever the method counts.
+    seconds : what the method took until then; does not fall from row to row.
+    metric : name of what was measured.
+    value : the measurement; may be infinite or NaN.
+    """
+
+    step: int
+    seconds: float | int
+    metric: str
+    value: float | int
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure: its parts at each scale, how to run one, and how to show the results.
+
+    Parameters
+    ----------
+    name : what the command line calls it.
+    title : heading of the picture and the summary.
+    description : one line for lists.
+    metric : name of the metric that is plotted and summarised; rows with other names go to the
+        CSV only, but ``ground_truth_is_exact`` (1 or 0) is told in the summary.
+    metric_label : text at the vertical axis; smaller values are better.
+    parts : from the scale and the number of seeds to the parts.
+    run_part : runs a part; a function of a module, so that other processes can find it.
+    method_labels : method key to label, in the order of plotting.
+    model_labels : model key to label, in the order of panels.
+    thresholds : values whose time to reach is tabulated.
+    is_log_value, is_log_time : whether the axes are logarithmic.
+    notes : text for the summary, in Markdown.
+    """
+
+    name: str
+    title: str
+    description: str
+    metric: str
+    metric_label: str
+    parts: Callable[[str, int], list[Part]]
+    run_part: Callable[[Part], Iterator[Row]]
+    method_labels: Mapping[str, str]
+    model_labels: Mapping[str, str]
+    thresholds: tuple[float | int, ...]
+    is_log_value: bool = True
+    is_log_time: bool = True
+    notes: str = ""
+
+    def parts_at(self, scale: str, num_seeds: int) -> list[Part]:
+        """The parts at a scale, after checking that they are labelled and differ."""
+        if scale not in SCALES:
+            raise ConfigError(f"the scale is {scale!r}: choose one of {', '.join(SCALES)}")
+        if num_seeds < 1:
+            raise ConfigError(f"the number of seeds is {num_seeds}: it must be at least 1")
+        parts = self.parts(scale, num_seeds)
+        for part in parts:
+            if part.method not in self.method_labels or part.model not in self.model_labels:
+                raise ConfigError(f"{self.name}: the part {part.name} has no label")
+        if len({part.name for part in parts}) < len(parts):
+            raise ConfigError(f"{self.name}: two parts have the same model, method and seed")
+        return parts

@@ -1,0 +1,188 @@
+"""The picture of an experiment: one panel a model, the metric of every method over time.
+
+Lines are means over seeds and bands one standard deviation to either side, as in the paper. Seeds
+measure at different times, so each curve is read as a step function on a common grid of times. A
+method keeps its colour from figure to figure. Without matplotlib there is no picture, and
+:class:`NoPlotError` says how to get it. This file computes nothing but means and deviations.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float64
+
+from deltaai.errors import DeltaAIError
+from deltaai.experiments.harness.part_files import FinishedPart
+from deltaai.experiments.harness.parts import Experiment
+from deltaai.experiments.harness.results import Curve, curves_of
+from deltaai.io import replace_file
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+
+_DOTS_PER_INCH = 150
+_MOST_COLUMNS = 4
+_PANEL_INCHES = (3.4, 2.9)
+_LEGEND_INCHES = 2.2  # of an entry
+_NUM_TIMES = 200
+_NUM_COLOURS = 96
+
+# Colours that people with any colour vision tell apart (Okabe and Ito), by method without
+# punctuation; methods not listed take the rest in the order of their labels.
+_COLOURS = {
+    "delta": "#0072B2",
+    "tb": "#D55E00",
+    "db": "#009E73",
+    "fldb": "#CC79A7",
+    "gibbs": "#E69F00",
+    "gwg": "#56B4E9",
+    "subtb": "#8C6D1F",
+    "flsubtb": "#7F3C8D",
+}
+_OTHER_COLOURS = ("#444444", "#A52A2A", "#66A61E", "#999999", "#1B9E9E", "#E7298A")
+
+
+class NoPlotError(DeltaAIError):
+    """There can be no picture: matplotlib is not installed."""
+
+
+def write_plot(path: Path, experiment: Experiment, finished: Sequence[FinishedPart]) -> None:
+    """Draw an experiment as a PNG file.
+
+    Raises
+    ------
+    NoPlotError
+        If matplotlib is not installed.
+    """
+    try:
+        # Not pyplot: it keeps figures in a global list and looks for a screen.
+        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+        from matplotlib.figure import Figure  # noqa: PLC0415
+        from PIL import Image  # noqa: PLC0415  (comes with matplotlib)
+    except ImportError:
+        raise NoPlotError(
+            "no picture, for matplotlib is not installed: pip install 'deltaai[plots]', then run "
+            "the same command with --resume"
+        ) from None
+    found = curves_of(finished, experiment.metric)
+    models = [model for model in experiment.model_labels if model in found]
+    num_columns = min(max(len(models), 1), _MOST_COLUMNS)
+    num_rows = -(-max(len(models), 1) // num_columns)
+    width = max(_PANEL_INCHES[0] * num_columns, 4.5)  # room for the legend
+    size = (width, _PANEL_INCHES[1] * num_rows + 0.9)
+    figure = Figure(figsize=size, dpi=_DOTS_PER_INCH, layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(experiment.title, fontsize=11)
+    panels = figure.subplots(num_rows, num_columns, squeeze=False).ravel()
+    colours = method_colours(experiment.method_labels)
+    drawn: dict[str, Artist] = {}
+    for panel, model in zip(panels, models, strict=False):
+        drawn |= _draw_panel(panel, experiment, model, found[model], colours)
+    for panel in panels[len(models) :]:
+        panel.set_visible(False)
+    for position in range(0, len(models), num_columns):
+        panels[position].set_ylabel(experiment.metric_label)
+    methods = [method for method in experiment.method_labels if method in drawn]
+    if methods:
+        figure.legend(
+            [drawn[method] for method in methods],
+            [experiment.method_labels[method] for method in methods],
+            loc="outside lower center",
+            ncols=min(len(methods), max(int(width / _LEGEND_INCHES), 1)),
+            frameon=False,
+            fontsize=9,
+        )
+    raw, small = io.BytesIO(), io.BytesIO()
+    figure.savefig(raw, format="png", metadata={"Software": None})
+    # Smoothed bands over bands make thousands of colours; fewer make a third of the file.
+    image = Image.open(raw).convert("RGB").quantize(_NUM_COLOURS, dither=Image.Dither.NONE)
+    image.save(small, format="png", optimize=True)
+    replace_file(path, small.getvalue())
+
+
+def method_colours(labels: Mapping[str, str]) -> dict[str, str]:
+    """A colour for every method.
+
+    >>> method_colours({"fl-db": "FL-DB", "mine": "Mine"})
+    {'fl-db': '#CC79A7', 'mine': '#444444'}
+    """
+    others = itertools.cycle(_OTHER_COLOURS)
+    plain = {method: "".join(filter(str.isalnum, method.lower())) for method in labels}
+    return {method: _COLOURS.get(plain[method]) or next(others) for method in labels}
+
+
+def mean_and_deviation(
+    curves: Sequence[Curve], seconds: Float64[np.ndarray, "time"]
+) -> tuple[Float64[np.ndarray, "time"], Float64[np.ndarray, "time"]]:
+    """Mean and standard deviation over seeds at given times; NaN where a value is not finite."""
+    values = np.stack([curve.at(seconds) for curve in curves])
+    values[~np.isfinite(values)] = np.nan
+    mean = values.mean(0)
+    spread = values.std(0, ddof=1) if len(curves) > 1 else np.zeros_like(mean)
+    return mean, spread
+
+
+def _draw_panel(
+    panel: Axes,
+    experiment: Experiment,
+    model: str,
+    methods: Mapping[str, Sequence[Curve]],
+    colours: Mapping[str, str],
+) -> dict[str, Artist]:
+    """Draw the lines of a model; return one of each method for the legend."""
+    everything = [curve for curves in methods.values() for curve in curves]
+    earliest = _smallest_positive([curve.seconds for curve in everything])
+    smallest = _smallest_positive([curve.values for curve in everything])
+    lines = {}
+    for method in (method for method in experiment.method_labels if method in methods):
+        seconds = _times(methods[method], earliest, experiment.is_log_time)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # infinities, which are not drawn
+            lines[method] = (seconds, *mean_and_deviation(methods[method], seconds))
+    # A logarithmic axis needs something to show; unbiased estimates may all be negative.
+    is_log_value = experiment.is_log_value and any(
+        (mean > 0).any() for _, mean, _ in lines.values()
+    )
+    drawn: dict[str, Artist] = {}
+    for method, (seconds, mean, spread) in lines.items():
+        low, line = mean - spread, mean
+        if is_log_value:
+            low, line = np.maximum(low, smallest / 2), np.where(mean > 0, mean, np.nan)
+        colour = colours[method]
+        if len(methods[method]) > 1:
+            panel.fill_between(seconds, low, line + spread, color=colour, alpha=0.2, linewidth=0)
+        (drawn[method],) = panel.plot(seconds, line, color=colour, linewidth=1.6)
+    if experiment.is_log_time:
+        panel.set_xscale("log")
+    if is_log_value:
+        panel.set_yscale("log")
+    panel.set_title(experiment.model_labels[model], fontsize=10)
+    panel.set_xlabel("wall-clock time (seconds)")
+    panel.grid(alpha=0.25, linewidth=0.5)
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.tick_params(labelsize=8)
+    return drawn
+
+
+def _times(curves: Sequence[Curve], earliest: float, is_log: bool) -> Float64[np.ndarray, "time"]:
+    """Common times: from when all seeds have been measured until the last has ended."""
+    begin = max(float(curve.seconds[0]) for curve in curves)
+    end = max(float(curve.seconds[-1]) for curve in curves)
+    if is_log:  # time zero is shown at the earliest other time of the panel
+        begin = max(begin, earliest)
+        return np.geomspace(begin, max(end, begin), _NUM_TIMES)
+    return np.linspace(begin, end, _NUM_TIMES)
+
+
+def _smallest_positive(arrays: Sequence[Float64[np.ndarray, "..."]]) -> float:
+    together = np.concatenate(arrays)
+    positive = together[np.isfinite(together) & (together > 0)]
+    return float(positive.min()) if len(positive) else 1.0

@@ -1,0 +1,207 @@
+"""From an experiment to its files: run what is missing, then table, picture and summary.
+
+A folder belongs to one experiment at one scale. Finished parts in it are never run again unless
+their settings have changed, so the same call continues a run that was interrupted, adds seeds or
+methods to one that is complete, or only builds the files anew. What goes into the files is all that
+the folder holds, whichever call computed it.
+
+This file decides what to run; :mod:`deltaai.experiments.harness.runner` runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from deltaai.errors import ConfigError, DeltaAIError, did_you_mean
+from deltaai.experiments.harness.part_files import (
+    FOLDER,
+    FinishedPart,
+    describe_machine,
+    error_path,
+    read_parts,
+    write_part,
+)
+from deltaai.experiments.harness.parts import Experiment, Part
+from deltaai.experiments.harness.plots import NoPlotError, write_plot
+from deltaai.experiments.harness.results import write_table
+from deltaai.experiments.harness.runner import Outcome, Standing, run_parts
+from deltaai.experiments.harness.summary import summary_text
+from deltaai.io import check_replaceable, replace_file
+
+
+class FolderError(DeltaAIError):
+    """A folder that results must not be written to."""
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What a call did.
+
+    Parameters
+    ----------
+    files : what was written, in the order table, picture, summary.
+    finished : all parts the files are made of.
+    failures : outcomes of the parts that failed.
+    num_run : parts that were run now, failed ones included.
+    num_kept : parts that were asked for and already there.
+    remarks : what the reader must know, such as a picture that could not be drawn.
+    """
+
+    files: tuple[Path, ...]
+    finished: tuple[FinishedPart, ...]
+    failures: tuple[Outcome, ...]
+    num_run: int
+    num_kept: int
+    remarks: tuple[str, ...]
+
+
+def reproduce(
+    experiment: Experiment,
+    folder: Path,
+    *,
+    scale: str = "small",
+    num_seeds: int = 3,
+    resume: bool = False,
+    jobs: int = 1,
+    only_methods: Collection[str] | None = None,
+    only_models: Collection[str] | None = None,
+    command: str = "",
+    watch: Callable[[Standing], None] | None = None,
+) -> Reproduction:
+    """Run the parts of an experiment that are missing in a folder, and write its files.
+
+    Parameters
+    ----------
+    experiment : what to run.
+    folder : where parts and files go; created if it is not there.
+    scale, num_seeds : which parts there are.
+    resume : whether the folder may hold results already.
+    jobs : parts at a time.
+    only_methods, only_models : keys to restrict this call to.
+    command : what to print in the summary as the way to get it.
+    watch : called whenever a part starts or ends.
+
+    Raises
+    ------
+    FolderError
+        If the folder holds something and ``resume`` is not set, or holds another experiment,
+        another scale, or something else altogether.
+    ConfigError
+        If a method, model or scale is unknown.
+    """
+    _check_keys("method", only_methods, experiment.method_labels)
+    _check_keys("model", only_models, experiment.model_labels)
+    parts = experiment.parts_at(scale, num_seeds)
+    wanted = [
+        part
+        for part in parts
+        if (only_methods is None or part.method in only_methods)
+        and (only_models is None or part.model in only_models)
+    ]
+    if not wanted:
+        raise ConfigError("no part has one of these methods and one of these models: choose others")
+    present = _open_folder(folder, experiment, scale, resume)
+    check_replaceable(folder / experiment.name)  # now, not after the first part
+    missing = [part for part in wanted if present.get(part.name) != part]
+    failures: list[Outcome] = []
+    machine = describe_machine()
+
+    def keep(outcome: Outcome) -> None:
+        if outcome.error:
+            failures.append(outcome)
+            trace = outcome.trace.encode(errors="replace")
+            replace_file(error_path(folder, outcome.part), trace)
+            return
+        write_part(
+            folder,
+            FinishedPart(
+                experiment.name, outcome.part, outcome.rows, outcome.seconds, jobs, machine
+            ),
+        )
+
+    run_parts(experiment.run_part, missing, jobs, keep, watch)
+    finished, remarks = _usable(folder, parts)
+    remarks += [f"the part {each.part.name} failed: {each.error}" for each in failures]
+    files, plot_remark = _write_files(experiment, folder, finished, command, remarks)
+    return Reproduction(
+        files=tuple(files),
+        finished=tuple(finished),
+        failures=tuple(failures),
+        num_run=len(missing),
+        num_kept=len(wanted) - len(missing),
+        remarks=(*remarks, *plot_remark),
+    )
+
+
+def _write_files(
+    experiment: Experiment,
+    folder: Path,
+    finished: list[FinishedPart],
+    command: str,
+    remarks: list[str],
+) -> tuple[list[Path], list[str]]:
+    """Write table, picture and summary; also say if there can be no picture."""
+    table, plot, summary = (folder / f"{experiment.name}.{kind}" for kind in ("csv", "png", "md"))
+    write_table(table, finished)
+    text = summary_text(experiment, finished, command=command, remarks=remarks)
+    replace_file(summary, text.encode())
+    try:
+        write_plot(plot, experiment, finished)
+    except NoPlotError as error:
+        return [table, summary], [str(error)]
+    return [table, plot, summary], []
+
+
+def _open_folder(folder: Path, experiment: Experiment, scale: str, resume: bool) -> dict[str, Part]:
+    """Make the folder ready; return the finished parts in it by name."""
+    try:
+        content = list(folder.iterdir()) if folder.exists() else []
+        if content and not resume:
+            raise FolderError(
+                f"{folder} is not empty: continue what is there with --resume, or choose another "
+                "folder"
+            )
+        if content and not (folder / FOLDER).is_dir():
+            raise FolderError(
+                f"{folder} is not empty and holds no results (there is no {FOLDER}/ in it): "
+                "choose another folder"
+            )
+        (folder / FOLDER).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FolderError(f"cannot use {folder} for results: {error.strerror}") from None
+    present = {}
+    for each in read_parts(folder):
+        if (each.experiment, each.part.scale) != (experiment.name, scale):
+            raise FolderError(
+                f"{folder} holds results of {each.experiment} at scale {each.part.scale}, not of "
+                f"{experiment.name} at scale {scale}: choose another folder"
+            )
+        present[each.part.name] = each.part
+    return present
+
+
+def _usable(folder: Path, parts: list[Part]) -> tuple[list[FinishedPart], list[str]]:
+    """All parts of the folder but those of earlier settings; also say which were left out."""
+    current = {part.name: part for part in parts}
+    usable, remarks = [], []
+    for each in read_parts(folder):
+        if current.get(each.part.name, each.part) == each.part:
+            usable.append(each)
+        else:
+            remarks.append(
+                f"the part {each.part.name} is left out: its settings have changed since it ran"
+            )
+    return usable, remarks
+
+
+def _check_keys(kind: str, wanted: Collection[str] | None, known: Collection[str]) -> None:
+    if wanted is not None and not wanted:
+        raise ConfigError(f"no {kind} is named: choose among {', '.join(known)}")
+    for key in wanted or ():
+        if key not in known:
+            raise ConfigError(
+                f"no {kind} {key!r} in this experiment{did_you_mean(key, known)} "
+                f"({kind}s: {', '.join(known)})"
+            )

@@ -1,0 +1,96 @@
+"""All parts of a folder as one tidy table, and as curves over time.
+
+The table has one row a measurement (figure, model, method, seed, step, seconds, metric, value), the
+form that data frames and plotting libraries want. A curve is the main metric of one part over the
+part's own clock; between two measurements it keeps the value of the earlier one, for that is the
+last that was known. This file reads no files and draws nothing.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float64
+
+from deltaai.experiments.harness.part_files import FinishedPart
+from deltaai.io import replace_file
+
+COLUMNS = ("figure", "model", "method", "seed", "step", "seconds", "metric", "value")
+GROUND_TRUTH = "ground_truth_is_exact"
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A metric over time: a step function from the first measurement on."""
+
+    seconds: Float64[np.ndarray, "row"]
+    values: Float64[np.ndarray, "row"]
+
+    def at(self, seconds: Float64[np.ndarray, "time"]) -> Float64[np.ndarray, "time"]:
+        """Values at other times: NaN before the first measurement, the last one after it.
+
+        >>> curve = Curve(np.array([1.0, 2.0]), np.array([5.0, 3.0]))
+        >>> curve.at(np.array([0.5, 1.5, 9.0]))
+        array([nan,  5.,  3.])
+        """
+        position = np.searchsorted(self.seconds, seconds, side="right") - 1
+        return np.where(position < 0, np.nan, self.values[np.maximum(position, 0)])
+
+    def time_to_reach(self, threshold: float | int) -> float:
+        """First time with a value at or below the threshold; infinite if there is none."""
+        reached = np.flatnonzero(self.values <= threshold)
+        return float(self.seconds[reached[0]]) if len(reached) else math.inf
+
+    @property
+    def final(self) -> float:
+        """The last value."""
+        return float(self.values[-1])
+
+
+def write_table(path: Path, finished: Sequence[FinishedPart]) -> None:
+    """Write the rows of all parts as one CSV file, in one piece."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for each in finished:
+        key = (each.experiment, each.part.model, each.part.method, each.part.seed)
+        for row in each.rows:
+            seconds, value = repr(float(row.seconds)), repr(float(row.value))
+            writer.writerow((*key, row.step, seconds, row.metric, value))
+    replace_file(path, stream.getvalue().encode())
+
+
+def curves_of(finished: Sequence[FinishedPart], metric: str) -> dict[str, dict[str, list[Curve]]]:
+    """Curves of a metric by model and method, one for each seed that measured it."""
+    found: dict[str, dict[str, list[Curve]]] = {}
+    for each in finished:
+        rows = [row for row in each.rows if row.metric == metric]
+        if rows:
+            rows.sort(key=lambda row: row.seconds)  # stable: equal times stay in their order
+            seconds = np.array([row.seconds for row in rows], dtype=np.float64)
+            values = np.array([row.value for row in rows], dtype=np.float64)
+            methods = found.setdefault(each.part.model, {})
+            methods.setdefault(each.part.method, []).append(Curve(seconds, values))
+    return found
+
+
+def ground_truth_word(finished: Sequence[FinishedPart], model: str) -> str:
+    """Where the states that a model's samplers were measured with came from."""
+    told = {
+        bool(row.value)
+        for each in finished
+        if each.part.model == model
+        for row in each.rows
+        if row.metric == GROUND_TRUTH
+    }
+    if not told:
+        return "not recorded"
+    if len(told) > 1:
+        return "exact samples for some parts, annealed Gibbs chains for others: do not compare"
+    return "exact samples" if told.pop() else "annealed Gibbs chains"

@@ -1,0 +1,180 @@
+"""Settings that suit a model, so that ``fit`` needs no tuning.
+
+What matters is how peaked the target is, measured by how much one flip changes its log score: a
+peaked target is approached from a flat one (annealing) and given more updates. Where the local
+updates do not reach the target, polishing with full samples follows. The batch is as large as keeps
+an update fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import torch
+
+from deltaai.arguments import checked_count
+from deltaai.conditionals import MOST_CONTEXT, without_vertices
+from deltaai.graphs import ChordalGraph, eliminate, min_fill_order
+from deltaai.models import FactorGraph
+from deltaai.objectives import BalanceName
+from deltaai.training import TrainingConfig
+
+_HIDDEN_MILD, _HIDDEN_PEAKED = 16, 32
+_PEAKED = 4.0  # nats that one flip changes the log score by, on average
+_MEDIUM = 2.0
+_WORK = 6_000_000  # hidden units times flips times states in one update
+# What training takes: bytes of a weight with its gradient and Adam's moments, of a hidden unit of a
+# flip on the way forward and back, and in any case; seconds of an update, and for each unit in it.
+_BYTES_PER_WEIGHT, _BYTES_PER_UNIT, _LEAST_BYTES = 20, 28, 2**26
+_DRAWING_BYTES, _COLUMNS_PER_MEMORY = 2**28, 4
+_SECONDS_PER_UPDATE, _SECONDS_PER_UNIT = 2e-3, 6e-9
+
+
+def peakedness(model: FactorGraph) -> float:
+    """Mean size of the change of the log score by one flip, at uniform states."""
+    generator = torch.Generator().manual_seed(0)
+    chance = torch.rand(
+        64, model.num_variables, generator=generator, dtype=torch.float64, device="cpu"
+    )
+    x = (chance * model.num_states).long()
+    ratios = model.log_ratios(x).abs()
+    num_changes = int(model.state_offsets[-1]) - model.num_variables
+    return float(ratios.sum() / max(64 * num_changes, 1))
+
+
+def suitable_graph(model: FactorGraph, observed: Sequence[int] = ()) -> ChordalGraph:
+    """Chordal completion by min-fill: not always the narrowest, but its DAGs have few levels.
+
+    Variables that are observed every time are joined to nothing.
+    """
+    graph = without_vertices(model.markov_graph(), observed)
+    return ChordalGraph.from_elimination(eliminate(graph, min_fill_order(graph)))
+
+
+def suitable_hidden(model: FactorGraph, family: str) -> int:
+    """Hidden units of the networks: the paper's number for its own, few for local ones."""
+    if family == "mae":
+        return 512
+    return _HIDDEN_PEAKED if peakedness(model) > 1.0 else _HIDDEN_MILD
+
+
+def suitable_config(
+    model: FactorGraph,
+    num_slots: int,
+    hidden: int,
+    family: str,
+    *,
+    is_many: bool,
+    **given: Any,  # noqa: ANN401
+) -> TrainingConfig:
+    """Settings for a model; those given by the user win."""
+    size = peakedness(model)
+    is_peaked = size > _PEAKED
+    updates = 1000 if is_many else 700 if is_peaked else 600 if size > _MEDIUM else 300
+    steps = checked_count("steps", given.get("steps", updates))
+    batch = int(_WORK / max(hidden * num_slots, 1))
+    chosen: dict[str, Any] = {
+        "steps": steps,
+        "polish_steps": 0 if "steps" in given or "objective" in given else 400,
+        "batch_size": min(max(batch, 64), 256),
+        "learning_rate": _rate(family, is_many=is_many),
+        "resample_every": 4,
+        "redraw_orders_every": 8,
+        "gradient_clip": 10.0,
+        "anneal_steps": int(0.6 * steps) if is_peaked else 0,
+        "anneal_start": min(1.0, 1.0 / size) if is_peaked else 0.1,
+        "evaluate_every": 25,
+    }
+    if given.get("objective") in get_args(BalanceName) and "log_partition" not in given:
+        chosen["log_partition"] = flat_log_partition(model, given["objective"])
+    if "target_ess" not in given and "target_kl" not in given:
+        chosen["target_ess"] = 0.98 if is_many else 0.998
+    return TrainingConfig.from_dict({**chosen, **given})
+
+
+@dataclass(frozen=True)
+class TrainingCost:
+    """What training a sampler and drawing from it would take, before anything is allocated.
+
+    Parameters
+    ----------
+    peak_bytes : memory at the worst moment, beyond that of the model.
+    seconds : time on one core, roughly.
+    """
+
+    peak_bytes: int
+    seconds: float
+
+
+def training_cost(model: FactorGraph, *, is_for_evidence: bool = False) -> TrainingCost:
+    """Predict the cost of ``fit`` with default settings, from the sizes of its batches alone.
+
+    Parameters
+    ----------
+    is_for_evidence : whether conditionals also see the evidence among their descendants.
+    """
+    graph = suitable_graph(model)
+    num_context = 0
+    if is_for_evidence:  # of each variable half of the others come after it, on average
+        num_context = model.num_variables * min(model.num_variables // 2, MOST_CONTEXT)
+    num_slots, hidden = graph.num_edges, suitable_hidden(model, "local")
+    config = suitable_config(model, num_slots, hidden, "local", is_many=False)
+    units = hidden * (num_slots + model.num_variables)  # of all networks, flips included
+    weights = _BYTES_PER_WEIGHT * hidden * int(_features_of_parents(graph, model))
+    training = _BYTES_PER_UNIT * config.batch_size * units
+    features = int(model.state_offsets[-1])
+    columns = columns_at_once(num_slots + num_context, model.num_variables)
+    drawing = 4 * columns * (2 * features + num_slots)
+    context = num_context * (_BYTES_PER_WEIGHT * 2 * hidden + 4 * 4 * config.batch_size)
+    updates = config.steps + config.polish_steps
+    seconds = updates * (_SECONDS_PER_UPDATE + _SECONDS_PER_UNIT * config.batch_size * units)
+    return TrainingCost(weights + training + drawing + context + _LEAST_BYTES, seconds)
+
+
+def columns_at_once(
+    num_slots: int, num_variables: int, memory: int = _COLUMNS_PER_MEMORY * _DRAWING_BYTES
+) -> int:
+    """How many states to draw at once, so that inputs and hidden units stay within some memory.
+
+    Parameters
+    ----------
+    memory : bytes of all that is going on; a part of it is for these.
+
+    >>> columns_at_once(300, 64), columns_at_once(2 * 10**6, 10**6)
+    (8192, 16)
+    """
+    each = 4 * (num_slots + _HIDDEN_PEAKED * num_variables)
+    within = min(_DRAWING_BYTES, memory // _COLUMNS_PER_MEMORY)
+    return min(max(within // max(each, 1), 16), 8192)
+
+
+def _features_of_parents(graph: ChordalGraph, model: FactorGraph) -> int:
+    edges = torch.from_numpy(graph.edges())
+    return int((model.num_states[edges].amax(1) - 1).sum()) if len(edges) else 0
+
+
+def flat_log_partition(model: FactorGraph, objective: BalanceName) -> float:
+    """Log Z of a flat target with the model's mean log score: where to learn log Z from.
+
+    From zero it would take a large model thousands of updates to come near. The forward-looking
+    objectives learn log Z less the score of nothing, which is that mean, or about.
+    """
+    entropy = float(model.num_states.double().log().sum())
+    if objective.startswith("fl-"):
+        return entropy
+    generator = torch.Generator().manual_seed(0)
+    chance = torch.rand(
+        256, model.num_variables, generator=generator, dtype=torch.float64, device="cpu"
+    )
+    with torch.no_grad():
+        return entropy + float(model.log_score((chance * model.num_states).long()).double().mean())
+
+
+def _rate(family: str, *, is_many: bool) -> float:
+    if family == "mae":
+        return 1e-3
+    if family == "table":
+        return 5e-2
+    return 3e-2 if is_many else 1e-2

@@ -1,0 +1,189 @@
+"""q itself: a Bayesian network that was trained for a model, drawn from and evaluated as it is.
+
+What it draws is not weighted here, and nothing is judged: that is what
+:mod:`deltaai.fitting.sampler` adds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from deltaai.arguments import checked_samples, checked_seed
+from deltaai.budget import Budget
+from deltaai.conditionals import Proposal, known_under
+from deltaai.display import Card, Shown, listing, plural
+from deltaai.errors import Setting, StateError
+from deltaai.fitting.defaults import columns_at_once
+from deltaai.fitting.posterior import EvidenceDrawer
+from deltaai.fitting.proposals import EvidenceKind
+from deltaai.graphs import Dag, random_dag
+from deltaai.models import FactorGraph, States
+from deltaai.objectives import delta_residuals, draw_alternatives, prepare_delta
+from deltaai.randomness import Randomness, as_generator
+from deltaai.sampling import ON_POLICY, Orders, Schedule, sample_ancestrally
+from deltaai.threads import Turn, limited_threads
+from deltaai.training import TrainingConfig
+
+_BYTES_PER_STATE = 16  # of a variable in a sample, while samples are put together
+
+
+@dataclass(eq=False, repr=False)
+class TrainedNetwork(Shown):
+    """A Bayesian network q, the model it is for, and how it was trained.
+
+    Parameters
+    ----------
+    model : the target, in its own precision; weights are computed with it.
+    proposal : q.
+    orders : the orders it was trained for.
+    config : how it was trained.
+    family, hidden : which conditionals q has, and their width.
+    evidence : what evidence q was trained for: ``"any"``, some variables every time, or none.
+    smoothing : floor of zeros in the tables that q was trained on; the model keeps its zeros.
+    history : estimates taken while training, one row each.
+    kept_diagnostics : what judging it found, kept with the sampler in its file.
+    """
+
+    model: FactorGraph
+    proposal: Proposal
+    orders: Orders
+    config: TrainingConfig
+    family: str = "local"
+    hidden: int = 32
+    evidence: EvidenceKind = None
+    smoothing: float | int | None = None
+    history: list[dict[str, Any]] = field(default_factory=list)
+    kept_diagnostics: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._schedules: dict[tuple[int, ...], Schedule] = {}
+        self._kept_drawer: EvidenceDrawer | None = None
+        self._turn = Turn()  # at these two
+
+    def _card(self) -> Card:
+        evidence = "none" if self.evidence is None else "any"
+        if isinstance(self.evidence, tuple):
+            evidence = listing(self.model.variables[v].name for v in self.evidence)
+        rows = [
+            ("conditionals", f"{self.family}, {self.hidden} hidden units"),
+            ("orders", self.orders.kind),
+            ("evidence", evidence),
+        ]
+        if self.history:
+            last = self.history[-1]
+            rows.append(("training", f"{last['step']} updates, {last['seconds']:.1f} s"))
+        doubts: list[str] = []
+        if self.kept_diagnostics:
+            found = self.kept_diagnostics
+            rows += [
+                ("log Z", f"{found['log_partition']:.6g} ± {found['stderr'] or 0:.2g}"),
+                ("effective samples", f"{found['ess_fraction']:.1%} of {found['num_samples']}"),
+                ("status", str(found["status"])),
+            ]
+            doubts = found["doubts"]
+        title = f"Sampler for {plural(self.model.num_variables, 'variable')}"
+        return Card(title, tuple(rows), tuple(doubts))
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether conditionals must be told which of their inputs are known."""
+        return self.orders.kind == "many" or self.proposal.layout.has_context
+
+    def random_order(self, seed: int) -> Dag:
+        """Draw one of the orders this sampler knows: the only one, or a random one."""
+        if self.orders.kind == "one":
+            return self.orders.fixed
+        return random_dag(self.orders.graph, np.random.default_rng(checked_seed(seed)))
+
+    def sample_with_log_prob(
+        self,
+        num_samples: int,
+        generator: Randomness = None,
+        *,
+        dag: Dag | None = None,
+        budget: Budget | None = None,
+    ) -> tuple[States, Float[Tensor, "batch"]]:
+        """Draw states from q, with their log q."""
+        num_samples, generator = checked_samples(num_samples, 0), as_generator(generator)
+        schedule = self._schedule(self._checked(dag))
+        layout, budget = self.proposal.layout, Budget.of() if budget is None else budget
+        needed = _BYTES_PER_STATE * num_samples * layout.num_variables
+        budget.refuse(f"{num_samples} samples", needed, "draw fewer at a time")
+        at_once = columns_at_once(layout.num_slots, layout.num_variables, budget.memory)
+        states, log_probs = [], []
+        with limited_threads(1):
+            for start in range(0, max(num_samples, 1), at_once):
+                columns, log_q = sample_ancestrally(
+                    self.proposal,
+                    schedule,
+                    min(at_once, num_samples - start),
+                    policy=ON_POLICY,
+                    generator=generator,
+                )
+                states.append(columns[:, 0].T)
+                log_probs.append(log_q[0].double())
+        log_prob = torch.cat(log_probs)
+        if bool(log_prob.isnan().any()):
+            raise StateError("the sampler's weights are not finite numbers: train it again")
+        return torch.cat(states), log_prob
+
+    def log_prob(self, x: States, *, dag: Dag | None = None) -> Float[Tensor, "batch"]:
+        """Log q of full states, under the default order or another that the sampler knows."""
+        self.model.check_states(x)
+        chosen = self._checked(dag)
+        known_once = None
+        if self.has_masks:
+            known_once = known_under(self.proposal.layout, [chosen])
+        found = []
+        with torch.no_grad(), limited_threads(1):
+            for part in torch.split(x, self._columns_at_once) if len(x) else (x,):
+                known = None if known_once is None else known_once.expand(-1, len(part))
+                found.append(self.proposal.log_prob(part.T, known).double())
+        return torch.cat(found)
+
+    def residuals(self, num_samples: int = 1000, generator: Randomness = None) -> dict[str, float]:
+        """Mean squared Delta residual of each variable, at samples of q: where q is still wrong."""
+        num_samples, generator = checked_samples(num_samples), as_generator(generator)
+        dag = self._checked(None)
+        columns = self.sample_with_log_prob(num_samples, generator, dag=dag)[0].T.contiguous()
+        known = None
+        if self.has_masks:
+            known = known_under(self.proposal.layout, [dag]).expand(-1, columns.shape[1])
+        alternatives = draw_alternatives(columns, self.model.num_states, generator)
+        with torch.no_grad(), limited_threads(1):
+            batch = prepare_delta(self.proposal, columns, alternatives, known)
+            mean = delta_residuals(self.proposal, batch).square().mean(1)
+        return dict(zip((v.name for v in self.model.variables), mean.tolist(), strict=True))
+
+    @property
+    def _columns_at_once(self) -> int:
+        return columns_at_once(self.proposal.layout.num_slots, self.model.num_variables)
+
+    def _checked(self, dag: Dag | None) -> Dag:
+        if isinstance(self.evidence, tuple) and self.evidence:
+            names = ", ".join(self.model.variables[v].name for v in self.evidence)
+            raise StateError(f"this sampler is for given values of {names}: use posterior")
+        if dag is None:
+            return self.orders.fixed
+        if self.orders.kind == "one" and dag.parents != self.orders.fixed.parents:
+            raise StateError(
+                "this sampler was trained for one order: fit with ",
+                Setting("orders", "many"),
+                " to use others",
+            )
+        if not self.orders.graph.contains(dag.skeleton):
+            raise StateError("the order is no orientation of the sampler's chordal graph")
+        return dag
+
+    def _schedule(self, dag: Dag) -> Schedule:
+        with self._turn:
+            if dag.order not in self._schedules:
+                schedule = Schedule.build(self.proposal, [dag], masks=self.has_masks)
+                self._schedules[dag.order] = schedule
+            return self._schedules[dag.order]

@@ -1,0 +1,361 @@
+"""Drawing weighted samples for rows of evidence, by whatever sampler there is, and judging them.
+
+A q that was trained for evidence draws given it (``sample_given``); any other draws groups of
+particles in an order that has the evidence first, as far as its orders and the graph allow
+(``sample_sequentially``, both in :mod:`deltaai.sampling.conditioned`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from jaxtyping import Bool, Float64, Int
+from torch import Tensor
+
+from deltaai.budget import Budget
+from deltaai.conditionals import Proposal, known_given, known_under
+from deltaai.fitting.defaults import columns_at_once
+from deltaai.fitting.piece_clock import PieceClock
+from deltaai.graphs import Dag, maximum_cardinality_order
+from deltaai.models import FactorGraph
+from deltaai.sampling import GivenSchedule, Orders, sample_given, sample_sequentially
+from deltaai.threads import Turn
+from deltaai.trust import (
+    BLIND,
+    Drawn,
+    Verdict,
+    WeightedSamples,
+    judge_coverage,
+    judge_marginals,
+    judge_partition,
+    judge_samples,
+    samples_needed,
+    second_opinion,
+    smallest_seen,
+    verdict,
+)
+
+# Particles that are resampled together are not independent, and the evenness of their last weights
+# says little about the error. So those of a row form so many groups that never mix, and the spread
+# between groups is the error.
+_GROUPS = 25
+_MOST_TIMES = 4  # as many samples as were asked for, where that helps
+# Copies of the states that are alive at once, with and without moving them; numbers beside; and how
+# many times the memory of all that there must be, as drawing and checking need some too.
+_COPIES_MOVED, _COPIES, _NUMBERS_PER_SAMPLE, _SHARE_OF_SAMPLES = 7, 1, 24, 2
+# Share of the time for a check that a second opinion may take; the rest is for comparing.
+_OPINION_SHARE = 0.5
+_MOST_ORDERS = 64  # kept for later questions; many orders have one for every set of evidence
+
+
+def bytes_of_samples(num_samples: int, num_variables: int, *, is_moved: bool = False) -> int:
+    """What weighted samples need in all, those that are moved more than others.
+
+    >>> bytes_of_samples(10_000, 64), bytes_of_samples(10_000, 64, is_moved=True)
+    (14080000, 75520000)
+    """
+    each = (_COPIES_MOVED if is_moved else _COPIES) * num_variables + _NUMBERS_PER_SAMPLE
+    return 8 * _SHARE_OF_SAMPLES * num_samples * each
+
+
+@dataclass(frozen=True, eq=False)
+class EvidenceDrawer:
+    """Draws weighted samples for rows of evidence.
+
+    Parameters
+    ----------
+    model : the target, in the precision that weights need.
+    proposal : q.
+    orders : what q was trained for.
+    """
+
+    model: FactorGraph
+    proposal: Proposal
+    orders: Orders
+    _schedules: dict[tuple[int, ...], tuple[Dag, GivenSchedule]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+    _turn: Turn = field(default_factory=Turn, init=False, repr=False)  # at the schedules
+
+    @classmethod
+    def of(cls, model: FactorGraph, proposal: Proposal, orders: Orders) -> EvidenceDrawer:
+        """Take the target in double precision."""
+        return cls(model.to(dtype=torch.float64), proposal, orders)
+
+    def draw(
+        self,
+        rows: Sequence[dict[int, int]],
+        num_samples: int,
+        generator: torch.Generator | None,
+        group_size: int | None = None,
+        budget: Budget | None = None,
+    ) -> Iterator[WeightedSamples]:
+        """Weighted samples for each row, in order; rows in the same order of variables together.
+
+        Parameters
+        ----------
+        rows : evidence.
+        num_samples : how many for each.
+        group_size : of particles that are resampled together (default: of some, given evidence).
+        budget : what it may use; there are fewer samples if the time is over before all are drawn.
+        """
+        budget = Budget.of() if budget is None else budget
+        needed = self._bytes_of(num_samples, has_evidence=any(rows))
+        budget.refuse(f"{num_samples} samples", needed, "ask for fewer")
+        at_once = max(self._columns_at_once(budget) // max(num_samples, 1), 1)
+        start = 0
+        while start < len(rows):
+            scheduled = self._scheduled(rows[start])
+            stop = start + 1
+            while stop < min(start + at_once, len(rows)) and (
+                self._scheduled(rows[stop])[0] is scheduled[0]
+            ):
+                stop += 1
+            some = rows[start:stop]
+            size = group_size or self._group_size(some, num_samples, budget)
+            yield from self._draw_together(some, scheduled, num_samples, size, generator, budget)
+            start = stop
+
+    def _columns_at_once(self, budget: Budget) -> int:
+        layout = self.proposal.layout
+        return columns_at_once(layout.num_slots, layout.num_variables, budget.memory)
+
+    def _bytes_of(self, num_samples: int, *, has_evidence: bool) -> int:
+        is_moved = has_evidence and not self.proposal.layout.has_context
+        return bytes_of_samples(num_samples, self.model.num_variables, is_moved=is_moved)
+
+    def _scheduled(self, row: dict[int, int]) -> tuple[Dag, GivenSchedule]:
+        """The order to draw in: evidence first, as far as q and the graph allow."""
+        order = self.orders.fixed.order
+        if self.orders.kind == "many" and row:
+            order = maximum_cardinality_order(self.orders.graph, row)[::-1]
+        with self._turn:
+            found = self._schedules.pop(order, None)
+            if found is None:
+                dag = Dag(self.orders.graph, order)
+                found = dag, GivenSchedule.build(self.proposal, dag)
+            self._schedules[order] = found  # the last one used comes last
+            if len(self._schedules) > _MOST_ORDERS:
+                del self._schedules[next(iter(self._schedules))]
+        return found
+
+    def _group_size(self, rows: Sequence[dict[int, int]], num_samples: int, budget: Budget) -> int:
+        """Particles to resample together: one alone where q looks ahead, or has nothing to see."""
+        if self.proposal.layout.has_context or not any(rows):
+            return 1
+        return -(-min(num_samples, self._columns_at_once(budget)) // _GROUPS)
+
+    def _draw_together(
+        self,
+        rows: Sequence[dict[int, int]],
+        scheduled: tuple[Dag, GivenSchedule],
+        num_samples: int,
+        group_size: int,
+        generator: torch.Generator | None,
+        budget: Budget,
+    ) -> Iterator[WeightedSamples]:
+        """Draw for rows that share an order; samples in pieces if a row has very many."""
+        at_once = self._columns_at_once(budget)
+        # Whole groups, so perhaps a few samples more than asked for. What is not filled in the end
+        # takes no memory: the system hands it out when it is written to.
+        shape = (len(rows), num_samples + (num_samples // at_once + 1) * group_size)
+        states = torch.empty(*shape, self.model.num_variables, dtype=torch.long, device="cpu")
+        log_weights = torch.empty(shape, dtype=torch.float64, device="cpu")
+        clock, wanted, done = PieceClock(budget, at_once, group_size), num_samples, 0
+        while wanted > 0 and clock.has_time:
+            piece = min(clock.size, wanted)
+            wanted -= piece
+            count = -(-piece // group_size) * group_size
+            columns, observed = self._columns(rows, count)
+            num_groups = len(rows) * count // group_size
+            drawn, weights = self._weighted(scheduled, columns, observed, num_groups, generator)
+            states[:, done : done + count] = drawn.view(len(rows), count, -1)
+            log_weights[:, done : done + count] = weights.view(len(rows), count)
+            done += count
+            clock.tick(count)
+        method = "weighted samples" if group_size == 1 else "sequential Monte Carlo"
+        for number, row in enumerate(rows):
+            kept = states[number, :done], log_weights[number, :done]
+            yield WeightedSamples(self.model, *kept, row, group_size, method)
+
+    def trust(
+        self,
+        drawn: Drawn,
+        num_samples: int,
+        generator: torch.Generator,
+        budget: Budget | None = None,
+    ) -> tuple[Verdict, WeightedSamples | None]:
+        """Judge samples of q by their weights, and by a second opinion that knows nothing of q.
+
+        Parameters
+        ----------
+        num_samples : samples of the second opinion; none if there is to be none.
+        budget : what the second opinion may use.
+
+        Returns
+        -------
+        The verdict, and the opinion if there is one.
+        """
+        doubts = judge_samples(drawn.samples, drawn.refined)
+        if num_samples == 0:
+            return verdict(doubts), None
+        budget = Budget.of() if budget is None else budget
+        opinion = self._opinion(drawn.samples.observed, num_samples, generator, budget)
+        if opinion is not None:
+            doubts += judge_partition(drawn.samples, opinion)
+            doubts += judge_marginals(drawn.refined, opinion)
+            doubts += self._judge_coverage(drawn.samples, opinion, budget)
+        return verdict(doubts, visible_share=smallest_seen(opinion)), opinion
+
+    def _opinion(
+        self, row: dict[int, int], num_samples: int, generator: torch.Generator, budget: Budget
+    ) -> WeightedSamples | None:
+        """A second opinion, if there is time for it and then to compare."""
+        found = second_opinion(
+            self.model,
+            row,
+            generator,
+            num_samples=num_samples,
+            budget=budget.part(_OPINION_SHARE),
+        )
+        return None if budget.is_over else found
+
+    def judged(
+        self,
+        samples: WeightedSamples,
+        num_samples: int,
+        generator: torch.Generator,
+        budget: Budget | None = None,
+    ) -> Drawn:
+        """Samples with a verdict; others in their place if theirs is bad and evidence is given.
+
+        Where a few times as many would be enough, more are drawn. Without evidence it is q itself
+        that is judged. Given evidence that q was not made for, its samples may be poor while
+        messages, which are computed for that very evidence, are not; and what these cannot have
+        missed is certain, by their ceiling.
+
+        Parameters
+        ----------
+        num_samples : samples of a second opinion; none if there is to be none.
+        budget : what it may use.
+
+        Raises
+        ------
+        WeightError
+            If no sample is possible.
+        """
+        budget = Budget.of() if budget is None else budget
+        if not samples.is_possible and num_samples and samples.observed:
+            opinion = self._opinion(samples.observed, num_samples, generator, budget)
+            instead = _instead(opinion, generator, "none of them is possible")
+            if instead is not None:
+                return instead
+        drawn = self._enough(samples, generator, budget)
+        judged, opinion = self.trust(drawn, num_samples, generator, budget)
+        instead = None
+        if samples.observed and judged.doubts:
+            instead = _instead(opinion, generator, judged.doubts[0].partition(":")[0])
+        return replace(drawn, judged=judged) if instead is None else instead
+
+    def _enough(
+        self, samples: WeightedSamples, generator: torch.Generator, budget: Budget
+    ) -> Drawn:
+        """The samples, with more of them if a few times as many are known to be enough."""
+        drawn, count = Drawn(samples, samples.refined(generator)), len(samples.states)
+        times = samples_needed(drawn.samples, drawn.refined) / count
+        if not 1 < times <= _MOST_TIMES:
+            return drawn
+        needed = self._bytes_of(math.ceil(times) * count, has_evidence=bool(samples.observed))
+        if needed > budget.memory or budget.time_limit is not None:
+            return drawn  # as many as were asked for is what there is time for
+        for _ in range(math.ceil(times) - 1):
+            more = self.draw([samples.observed], count, generator, samples.group_size, budget)
+            samples = samples.joined(*more)
+        return Drawn(samples, samples.refined(generator))
+
+    def _judge_coverage(
+        self, answer: WeightedSamples, opinion: WeightedSamples, budget: Budget
+    ) -> tuple[str, ...]:
+        samples = answer.log_weights
+        if answer.group_size > 1:  # they have been resampled since
+            samples = self._excess(answer.states, answer.observed, budget)
+        excess = self._excess(opinion.states, answer.observed, budget)
+        return judge_coverage(answer.log_weights, samples, opinion, excess)
+
+    def _excess(
+        self, states: Int[Tensor, "sample var"], row: dict[int, int], budget: Budget
+    ) -> Float64[Tensor, "sample"]:
+        """u(x) = log p~(x) - log q(x), with q given the evidence if it was trained for that."""
+        layout = self.proposal.layout
+        found = []
+        for part in torch.split(states, self._columns_at_once(budget)):
+            columns, known = part.T.contiguous(), None
+            _, observed = self._columns([row], len(part))
+            if layout.has_context:
+                known = known_given(layout, observed, self.proposal.model.dtype)
+            elif self.orders.kind == "many":
+                known = known_under(layout, [self._scheduled(row)[0]]).expand(-1, len(part))
+            is_free = ~observed if layout.has_context else torch.ones_like(observed)
+            with torch.no_grad():
+                log_q = self.proposal.log_conditionals(columns, known) * is_free
+                found.append(self.model.log_score(part).double() - log_q.sum(0).double())
+        return torch.cat(found)
+
+    def _columns(
+        self, rows: Sequence[dict[int, int]], count: int
+    ) -> tuple[Int[Tensor, "var batch"], Bool[Tensor, "var batch"]]:
+        """Evidence of each row as columns, so many of each, side by side."""
+        columns = torch.full(
+            (self.model.num_variables, len(rows)), -1, dtype=torch.long, device="cpu"
+        )
+        for number, row in enumerate(rows):
+            if row:
+                columns[list(row), number] = torch.tensor(
+                    list(row.values()), dtype=torch.long, device="cpu"
+                )
+        columns = columns.repeat_interleave(count, dim=1)
+        return columns.clamp(min=0), columns >= 0
+
+    def _weighted(
+        self,
+        scheduled: tuple[Dag, GivenSchedule],
+        columns: Int[Tensor, "var batch"],
+        observed: Bool[Tensor, "var batch"],
+        num_groups: int,
+        generator: torch.Generator | None,
+    ) -> tuple[Int[Tensor, "batch var"], Float64[Tensor, "batch"]]:
+        layout = self.proposal.layout
+        dag, schedule = scheduled
+        if layout.has_context:
+            known = known_given(layout, observed, self.proposal.model.dtype)
+            states, log_q = sample_given(
+                self.proposal, schedule, columns, observed, known, generator=generator
+            )
+            log_weights = torch.zeros(len(log_q), dtype=torch.float64, device="cpu")
+        else:
+            shown = None
+            if self.orders.kind == "many":
+                shown = known_under(layout, [dag]).expand(-1, columns.shape[1])
+            states, log_q, log_weights = sample_sequentially(
+                self.proposal, schedule, columns, observed, shown, num_groups, generator=generator
+            )
+        with torch.no_grad():
+            log_weights = log_weights + self.model.log_score(states.T) - log_q.double()
+        return states.T.contiguous(), log_weights
+
+
+def _instead(
+    opinion: WeightedSamples | None, generator: torch.Generator, doubt: str
+) -> Drawn | None:
+    """A second opinion as the answer, if it is good enough and certain to see enough."""
+    if opinion is None or opinion.certain_share >= BLIND:
+        return None
+    refined = opinion.refined(generator)
+    if judge_samples(opinion, refined):
+        return None
+    note = f"the sampler's own samples were doubted ({doubt}): {opinion.method} for this evidence"
+    judged = verdict(visible_share=opinion.certain_share)
+    return Drawn(opinion, refined, judged, (f"{note} took their place",))

@@ -1,0 +1,1 @@
+"""BIF, the interchange format of Bayesian networks: reading and writing."""

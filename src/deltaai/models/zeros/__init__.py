@@ -1,0 +1,1 @@
+"""Zeros of factors: found, propagated, taken out of a model, or floored."""
