@@ -18,8 +18,12 @@ Randomness = torch.Generator | int | None  # what a public function takes: a see
 _WORD = 2**32
 
 
-def generator_of(seed: int) -> torch.Generator:
+def generator_of(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
     """A generator for a seed; torch's global one stays as it is.
+
+    Parameters
+    ----------
+    device : where it draws.
 
     >>> first, second = (torch.rand(2, generator=generator_of(seed)) for seed in (0, 2**32))
     >>> bool((first == second).any())
@@ -28,7 +32,7 @@ def generator_of(seed: int) -> torch.Generator:
     number = checked_seed(seed)
     if number >= _WORD:
         number = int(np.random.SeedSequence(number).generate_state(1)[0])
-    return torch.Generator(device="cpu").manual_seed(number)
+    return torch.Generator(device=device).manual_seed(number)
 
 
 def as_generator(given: Randomness) -> torch.Generator | None:

@@ -200,8 +200,8 @@ def test_training_counts_from_the_call(monkeypatch):
         return original(*_, **__)
 
     module = importlib.import_module("deltaai.fitting.fit_model")
-    original = module.build_proposal
-    monkeypatch.setattr(module, "build_proposal", slow)
+    original = module.suitable_graph
+    monkeypatch.setattr(module, "suitable_graph", slow)
     sampler = module.fit(LATTICE, time_limit=1.05, steps=100_000, target_ess=None)
     assert sampler.history[-1]["seconds"] < 2
 

@@ -14,7 +14,7 @@ from deltaai.io import atomic
 from deltaai.io.source import Source
 from deltaai.io.uai import format_uai, parse_uai
 from deltaai.training.checkpoint import load_tensors, save_tensors
-from deltaai.training.loop import CHECKPOINT_KIND
+from deltaai.training.run_files import CHECKPOINT_KIND
 
 SETTINGS = {"steps": 40, "checkpoint_every": 5, "evaluate_every": 5, "target_ess": None}
 AS_OPTIONS = ["--steps", 40, "--set", "evaluate_every=5", "--set", "target_ess=none"]

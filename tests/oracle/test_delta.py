@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from deltaai.conditionals import Layout, LocalConditionals, Proposal, known_under
+from deltaai.conditionals import Encoding, Layout, LocalConditionals, Proposal, known_under
 from deltaai.conditionals.table import TableConditionals, TableSizeError, exact_proposal
 from deltaai.errors import GraphError, ModelError
 from deltaai.exact import Enumeration, exact_conditionals
 from deltaai.graphs import chordal_completion, random_dag
 from deltaai.models import FactorGraph, TableFactor, Variable, zoo
-from deltaai.objectives.delta import delta_residuals, draw_alternatives, prepare_delta
+from deltaai.objectives.delta import delta_residuals, prepare_delta
 from deltaai.sampling.ancestral import Schedule, sample_ancestrally
 from deltaai.sampling.policies import Policy
 from statistical.chi_square import FALSE_FAILURE, chi_square_p_value
@@ -75,7 +75,7 @@ def informed_exact_proposal(model, dag):
     layout, columns = exact.layout, all_columns(model)
     informed = Proposal(model, TableConditionals(layout).double())
     features = layout.encoding.encode(columns, model.dtype)
-    rest = exact.conditionals.logits(features) - informed.factor_logits(columns)
+    rest = exact.conditionals.logits(features) - informed.known_logits(columns)
     with torch.no_grad():
         for number, block in enumerate(layout.blocks):
             inputs = features[block.feature_rows]
@@ -99,7 +99,7 @@ def local_proposal(model, dag, *, is_informed=True, hidden=5):
     """Random networks for one order."""
     layout = Layout.build(model.num_states.tolist(), dag.parents)
     networks = random_weights(LocalConditionals(layout, hidden), seed=1)
-    return Proposal(model, networks, is_informed=is_informed)
+    return Proposal(model, networks, knowledge=is_informed)
 
 
 def many_orders_proposal(model, *, is_informed=True, hidden=5):
@@ -111,7 +111,7 @@ def many_orders_proposal(model, *, is_informed=True, hidden=5):
     ]
     layout = Layout.build(model.num_states.tolist(), neighbours)
     networks = random_weights(LocalConditionals(layout, hidden, takes_masks=True), seed=2)
-    return Proposal(model, networks, is_informed=is_informed)
+    return Proposal(model, networks, knowledge=is_informed)
 
 
 def random_columns(model, count, seed=0):
@@ -121,16 +121,20 @@ def random_columns(model, count, seed=0):
     return (chance * model.num_states[:, None]).long()
 
 
-def reference_residuals(proposal, dag, columns, alternatives, known=None, beta=1.0):
+def draw_alternatives(columns, num_states, generator):
+    return Encoding.of(num_states.tolist()).propose(columns, generator)
+
+
+def reference_residuals(proposal, dag, columns, alternatives, known=None):
     """Equation ``delta-constraint``, one changed variable and one conditional at a time."""
     residuals = torch.zeros(columns.shape, dtype=torch.float64)
     for u in range(len(columns)):
         changed = columns.clone()
         changed[u] = alternatives[u]
         model = proposal.model
-        residuals[u] = beta * (model.log_score(columns.T) - model.log_score(changed.T))
-        here = proposal.log_conditionals(columns, known, beta)
-        there = proposal.log_conditionals(changed, known, beta)
+        residuals[u] = model.log_score(columns.T) - model.log_score(changed.T)
+        here = proposal.log_conditionals(columns, known)
+        there = proposal.log_conditionals(changed, known)
         for v in (u, *dag.children[u]):
             residuals[u] -= here[v] - there[v]
     return residuals
@@ -212,9 +216,9 @@ def test_residuals_of_one_order_follow_the_equation(name, is_informed, beta):
     columns = random_columns(model, 20)
     alternatives = draw_alternatives(columns, model.num_states, torch.Generator().manual_seed(3))
     for dag in dags_of(model, 2):
-        proposal = local_proposal(model, dag, is_informed=is_informed)
-        found = delta_residuals(proposal, prepare_delta(proposal, columns, alternatives, beta=beta))
-        expected = reference_residuals(proposal, dag, columns, alternatives, beta=beta)
+        proposal = local_proposal(model, dag, is_informed=is_informed).tempered(beta)
+        found = delta_residuals(proposal, prepare_delta(proposal, columns, alternatives))
+        expected = reference_residuals(proposal, dag, columns, alternatives)
         torch.testing.assert_close(found, expected, atol=TOLERANCE, rtol=0)
         losses = [expected[u].square().sum() for u in range(model.num_variables)]
         torch.testing.assert_close(found.square().sum(), sum(losses))
@@ -350,7 +354,7 @@ def test_each_factor_enters_the_logits_of_its_last_variable(name):
     for dag in dags_of(model, 3):
         rank = {v: position for position, v in enumerate(dag.order)}
         known = known_under(layout, [dag]).double().expand(-1, 10)
-        rows = proposal.factor_logits(columns, known)
+        rows = proposal.known_logits(columns, known)
         found = torch.zeros(10, dtype=torch.float64)
         for v in range(model.num_variables):
             logits = torch.cat((found.new_zeros(1, 10), rows[layout.first_row_of[v] :]))
@@ -376,16 +380,17 @@ def test_sampling_reports_the_log_probability_of_its_samples(name, is_informed, 
     cases = [(local_proposal(model, dag, is_informed=is_informed), [dag], False) for dag in dags]
     cases.append((many_orders_proposal(model, is_informed=is_informed), dags, True))
     for policy in (Policy(), Policy(temperature=2, uniform_share=0.1, tempered_share=0.5)):
-        for proposal, orders, masks in cases:
+        for untempered, orders, masks in cases:
+            proposal = untempered.tempered(beta)
             schedule = Schedule.build(proposal, orders, masks=masks)
             generator = torch.Generator().manual_seed(0)
             columns, log_q = sample_ancestrally(
-                proposal, schedule, 12, policy=policy, beta=beta, generator=generator
+                proposal, schedule, 12, policy=policy, generator=generator
             )
             known = known_under(proposal.layout, orders).double()
             for number in range(len(orders)):
                 seen = known[:, [number]].expand(-1, 12) if masks else None
-                expected = proposal.log_prob(columns[:, number], seen, beta)
+                expected = proposal.log_prob(columns[:, number], seen)
                 torch.testing.assert_close(log_q[number], expected, atol=TOLERANCE, rtol=0)
 
 

@@ -6,16 +6,23 @@ import numpy as np
 import pytest
 import torch
 
-from deltaai.conditionals import Conditionals, LocalConditionals, Proposal
-from deltaai.conditionals.evidence import evidence_layout, known_given
+from deltaai.conditionals import (
+    Conditionals,
+    Encoding,
+    LocalConditionals,
+    Proposal,
+    known_given,
+    known_under,
+)
+from deltaai.conditionals.evidence import evidence_layout
 from deltaai.errors import ConfigError, EvidenceError, StateError
 from deltaai.exact import Enumeration, exact
 from deltaai.fitting.fit_model import fit
 from deltaai.fitting.loading import load_sampler
 from deltaai.graphs import chordal_completion, maximum_cardinality_order, random_dag
 from deltaai.models import FactorGraph, TableFactor, Variable, zoo
-from deltaai.objectives.delta import delta_residuals, draw_alternatives, prepare_delta
-from deltaai.sampling.conditioned import GivenSchedule, sample_given
+from deltaai.objectives.delta import delta_residuals, prepare_delta
+from deltaai.sampling import ON_POLICY, Given, Schedule, sample_ancestrally
 from resuming import assert_resumes_to_the_same_weights
 
 MODELS = {
@@ -72,13 +79,13 @@ class ExactGiven(Conditionals):
         empty = torch.zeros(0, self.columns.shape[1], dtype=torch.float64)
         return torch.cat([empty, *rows]), torch.cat([empty, *flips])
 
-    def logits(self, features, known=None):
+    def logits(self, features, known=None, context=None):
         return self._rows(known)[0]
 
-    def logits_and_flips(self, features, flipped, known=None):
+    def logits_and_flips(self, features, flipped, known=None, context=None):
         return self._rows(known, self.alternatives)
 
-    def logits_at(self, block, members, inputs, known=None):
+    def logits_at(self, block, members, inputs, known=None, context=None):
         raise NotImplementedError
 
 
@@ -91,20 +98,28 @@ def every_case(model, seed):
     generator = torch.Generator().manual_seed(seed)
     keep = torch.randperm(columns.shape[1], generator=generator)[:300]
     columns, observed = columns[:, keep].contiguous(), observed[:, keep].contiguous()
-    return columns, observed, draw_alternatives(columns, model.num_states, generator)
+    others = Encoding.of(model.num_states.tolist()).propose(columns, generator)
+    return columns, observed, others
+
+
+def known_of(layout, dag, observed):
+    """What each conditional sees: what comes before it, and what is observed."""
+    before = known_under(layout, [dag], torch.float64).expand(-1, observed.shape[1])
+    return known_given(layout, before, observed)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_exact_conditionals_leave_no_residual_under_any_evidence(name):
     model = MODELS[name]
     for seed in range(2):
-        layout = evidence_layout(model.num_states.tolist(), dag_of(model, seed), 99)
+        dag = dag_of(model, seed)
+        layout = evidence_layout(model.num_states.tolist(), dag, 99)
         conditionals = ExactGiven(layout, model)
-        proposal = Proposal(model, conditionals, is_informed=False)
+        proposal = Proposal(model, conditionals, knowledge=False)
         columns, observed, alternatives = every_case(model, seed)
         conditionals.columns, conditionals.alternatives = columns, alternatives
-        known = known_given(layout, observed, torch.float64)
-        batch = prepare_delta(proposal, columns, alternatives, known, 1.0, observed)
+        known = known_of(layout, dag, observed)
+        batch = prepare_delta(proposal, columns, alternatives, known, observed)
         assert float(delta_residuals(proposal, batch).abs().max()) < 1e-9
 
 
@@ -119,9 +134,9 @@ def random_proposal(model, dag, most=99, seed=0):
     return Proposal(model, conditionals)
 
 
-def log_given(proposal, columns, observed):
+def log_given(proposal, dag, columns, observed):
     """Log q of the unobserved variables, one conditional each."""
-    known = known_given(proposal.layout, observed, torch.float64)
+    known = known_of(proposal.layout, dag, observed)
     return proposal.log_conditionals(columns, known).masked_fill(observed, 0)
 
 
@@ -129,17 +144,18 @@ def log_given(proposal, columns, observed):
 @pytest.mark.parametrize("name", MODELS)
 def test_residuals_are_the_equation_written_out(name, most):
     model = MODELS[name]
-    proposal = random_proposal(model, dag_of(model), most)
+    dag = dag_of(model)
+    proposal = random_proposal(model, dag, most)
     columns, observed, alternatives = every_case(model, 0)
-    known = known_given(proposal.layout, observed, torch.float64)
+    known = known_of(proposal.layout, dag, observed)
     with torch.no_grad():
-        batch = prepare_delta(proposal, columns, alternatives, known, 1.0, observed)
+        batch = prepare_delta(proposal, columns, alternatives, known, observed)
         found = delta_residuals(proposal, batch)
-        here = model.log_score(columns.T) - log_given(proposal, columns, observed).sum(0)
+        here = model.log_score(columns.T) - log_given(proposal, dag, columns, observed).sum(0)
         for u in range(model.num_variables):
             moved = columns.clone()
             moved[u] = alternatives[u]
-            there = model.log_score(moved.T) - log_given(proposal, moved, observed).sum(0)
+            there = model.log_score(moved.T) - log_given(proposal, dag, moved, observed).sum(0)
             expected = (here - there).masked_fill(observed[u], 0)
             torch.testing.assert_close(found[u], expected, rtol=1e-9, atol=1e-9)
 
@@ -150,25 +166,33 @@ def test_samples_given_evidence_have_the_probability_they_report(name):
     dag = dag_of(model)
     proposal = random_proposal(model, dag)
     columns, observed, _ = every_case(model, 1)
-    known = known_given(proposal.layout, observed, torch.float64)
-    schedule = GivenSchedule.build(proposal, dag)
-    generator = torch.Generator().manual_seed(0)
-    states, log_q = sample_given(proposal, schedule, columns, observed, known, generator=generator)
+    given = Given(columns, observed, known_of(proposal.layout, dag, observed))
+    schedule = Schedule.build(proposal, [dag], masks=True, is_given=True)
+    states, log_q = sample_ancestrally(
+        proposal,
+        schedule,
+        columns.shape[1],
+        policy=ON_POLICY,
+        generator=torch.Generator().manual_seed(0),
+        given=given,
+    )
+    states, log_q = states.flatten(1), log_q.flatten()
     assert torch.equal(states[observed], columns[observed])
     with torch.no_grad():
-        expected = log_given(proposal, states, observed).sum(0)
+        expected = log_given(proposal, dag, states, observed).sum(0)
     torch.testing.assert_close(log_q, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_probabilities_given_evidence_sum_to_one():
     model = MODELS["mixed"]
-    proposal = random_proposal(model, dag_of(model))
+    dag = dag_of(model)
+    proposal = random_proposal(model, dag)
     states = Enumeration(model).states
     for first in range(model.num_variables):
         observed = torch.zeros(model.num_variables, len(states), dtype=torch.bool)
         observed[first] = True
         with torch.no_grad():
-            q = log_given(proposal, states.T.contiguous(), observed).sum(0).exp()
+            q = log_given(proposal, dag, states.T.contiguous(), observed).sum(0).exp()
         for value in range(model.variables[first].num_states):
             assert float(q[states[:, first] == value].sum()) == pytest.approx(1)
 
@@ -277,10 +301,10 @@ def test_an_interrupted_run_for_evidence_resumes_to_the_same_weights(tmp_path, e
 def test_what_cannot_be_is_refused(samplers):
     with pytest.raises(EvidenceError, match="no variable"):
         samplers["any"].posterior({"nobody": 1})
-    with pytest.raises(ConfigError, match="one order"):
-        fit(LATTICE, evidence="any", orders="many", steps=2)
-    with pytest.raises(ConfigError, match="sees no evidence"):
-        fit(LATTICE, evidence="any", family="mae", steps=2)
+    with pytest.raises(ConfigError, match="no entry for an input that is not known"):
+        fit(LATTICE, evidence="any", family="table", steps=2)
+    with pytest.raises(ConfigError, match="what is observed does not vary"):
+        fit(LATTICE, most_observed=3, steps=2)
     with pytest.raises(ConfigError, match="most_observed is 99"):
         fit(LATTICE, evidence="any", most_observed=99, steps=2)
 

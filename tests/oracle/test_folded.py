@@ -41,7 +41,7 @@ def test_logits_are_those_of_the_terms(name, is_masked):
     graph = model.markov_graph()
     inputs = [graph.neighbours(v) for v in range(model.num_variables)]
     layout = Layout.build(model.num_states.tolist(), inputs)
-    proposal = Proposal(model, LocalConditionals(layout, 2, takes_masks=True))
+    proposal = Proposal(model, LocalConditionals(layout, 2, takes_masks=True).double())
     assert all(group.arity <= LARGEST_ARITY for group in model.groups)
     generator = torch.Generator().manual_seed(1)
     chance = torch.rand(model.num_variables, 7, generator=generator)
@@ -50,8 +50,8 @@ def test_logits_are_those_of_the_terms(name, is_masked):
     if is_masked:
         known = (torch.rand(layout.num_slots, 7, generator=generator) < 0.5).double()
         known[layout.slot_input == model.num_variables] = 0
-    expected = proposal.factor_logits(columns, known).double()  # single without factors
-    folded = fold(proposal.terms, model.groups, model.dtype)
+    expected = proposal.known_logits(columns, known)
+    folded = fold(proposal.knowledge.terms, model.groups, model.dtype)
     features = layout.encoding.encode(columns, torch.float64)
     for block, here in zip(layout.blocks, folded, strict=True):
         mask = None

@@ -45,7 +45,7 @@ class GivenFlow(torch.nn.Module):
         super().__init__()
         self.inner = (log_flows - log_rewards)[1:-1]
 
-    def forward(self, features, ranks):
+    def forward(self, features, ranks, num_set):
         return self.inner
 
 

@@ -5,15 +5,14 @@ import pytest
 import torch
 
 import deltaai as dai
-from deltaai.conditionals.evidence import known_given
+from deltaai.conditionals import known_given, known_under
 from deltaai.errors import ConfigError, TrainingError
 from deltaai.exact import Enumeration, exact
 from deltaai.fitting.defaults import suitable_graph
 from deltaai.fitting.initial import start_from_messages
-from deltaai.fitting.proposals import build_proposal
+from deltaai.fitting.spec import SamplerSpec
 from deltaai.messages import loopy_belief_propagation
 from deltaai.models import FactorGraph, TableFactor, Variable, zoo
-from deltaai.sampling.orders import Orders
 from resuming import assert_resumes_to_the_same_weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -97,7 +96,9 @@ def test_q_for_any_evidence_is_exact_without_evidence_and_next_to_it():
             continue  # seen anyway
         shown = torch.zeros(columns.shape, dtype=torch.bool)
         shown[observed] = True
-        known = known_given(sampler.proposal.layout, shown)
+        layout = sampler.proposal.layout
+        before = known_under(layout, [dag]).expand(-1, columns.shape[1])
+        known = known_given(layout, before, shown)
         log_q = sampler.proposal.log_conditionals(columns, known)[variable].double()
         expected = log_conditional(truth, variable, [*dag.parents[variable], observed])
         torch.testing.assert_close(log_q, expected, atol=1e-4, rtol=0)
@@ -171,10 +172,10 @@ def test_messages_are_those_at_the_temperature_training_begins_with():
         model.variables, [TableFactor(f.scope, f.log_table / 2) for f in model.factors]
     )
     truth = Enumeration(halved)
-    orders = Orders.of(suitable_graph(model), "one")
-    proposal = build_proposal(model, orders, 8)
-    assert start_from_messages(proposal, beta=0.5)
-    found = proposal.log_prob(truth.states.T.contiguous(), beta=0.5).double()
+    proposal, _ = SamplerSpec(hidden=8).build(model, suitable_graph(model))
+    tempered = proposal.tempered(0.5)
+    assert start_from_messages(tempered)
+    found = tempered.log_prob(truth.states.T.contiguous()).double()
     torch.testing.assert_close(found, log_p(truth), atol=1e-4, rtol=0)
 
 

@@ -12,7 +12,7 @@ from deltaai.errors import StateError
 from deltaai.graphs import chordal_completion, random_dag
 from deltaai.models import zoo
 from deltaai.objectives import stochastic
-from deltaai.objectives.delta import delta_residuals, draw_alternatives, prepare_delta
+from deltaai.objectives.delta import delta_residuals, prepare_delta
 from deltaai.objectives.stochastic import stochastic_delta_losses, stochastic_square, two_term_loss
 
 MODELS = {
@@ -55,7 +55,7 @@ def random_batch(proposal, count, known=None):
     model, generator = proposal.model, torch.Generator().manual_seed(0)
     chance = torch.rand(model.num_variables, count, generator=generator).double()
     columns = (chance * model.num_states[:, None]).long()
-    alternatives = draw_alternatives(columns, model.num_states, generator)
+    alternatives = proposal.layout.encoding.propose(columns, generator)
     return prepare_delta(proposal, columns, alternatives, known)
 
 

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from deltaai.conditionals import Conditionals, Layout, LocalConditionals, Proposal
+from deltaai.conditionals import Conditionals, Layout, LocalConditionals, NoKnowledge, Proposal
 from deltaai.conditionals.mae import MaskedAutoencoder
 from deltaai.errors import GraphError
 from deltaai.exact import Enumeration
 from deltaai.graphs import UndirectedGraph, chordal_completion
 from deltaai.models import FactorGraph, TableFactor, Variable, zoo
 from deltaai.models.groups import joint_states
-from deltaai.objectives.delta import draw_alternatives
 from deltaai.objectives.sub_dag import (
     prepare_sub_dags,
+    propose_centres,
     sample_sub_dags,
     sub_dag_residuals,
 )
@@ -122,7 +122,7 @@ def every_alternative(model, plan, states):
 def test_exact_conditionals_leave_no_residual(model):
     chordal = chordal_of(model)
     proposal = Proposal(model, ExactConditionals(layout_of(model, chordal), model))
-    proposal.is_informed = False
+    proposal.knowledge = NoKnowledge(proposal.layout)
     planner, rng = SubDagPlanner(proposal, chordal), np.random.default_rng(0)
     for _ in range(4):
         plan = planner.draw(range(model.num_variables), rng)
@@ -137,7 +137,7 @@ def test_a_wrong_conditional_leaves_one():
     model = MODELS["potts"]()
     chordal = chordal_of(model)
     conditionals = ExactConditionals(layout_of(model, chordal), model)
-    proposal = Proposal(model, conditionals, is_informed=False)
+    proposal = Proposal(model, conditionals, knowledge=False)
     plan = SubDagPlanner(proposal, chordal).draw(range(4), np.random.default_rng(0))
     states = all_states(model, plan)
     alternatives = next(every_alternative(model, plan, states))
@@ -195,7 +195,7 @@ def reference_correction(conditionals, variable, known):
     return linear + weights.last[place] @ hidden + weights.last_bias[place, :, 0]
 
 
-def reference_log_q(proposal, variable, x, parents, beta):
+def reference_log_q(proposal, variable, x, parents):
     """Log q(x_v | x_Pa)."""
     known = {parent: x[parent] for parent in parents}
     logits = reference_correction(proposal.conditionals, variable, known)
@@ -204,7 +204,7 @@ def reference_log_q(proposal, variable, x, parents, beta):
         for scope, table in tables_of(proposal.model):
             if variable in scope and set(scope) <= {variable, *parents}:
                 at = tuple(slice(None) if v == variable else x[v] for v in scope)
-                logits = logits + beta * table[at]
+                logits = logits + table[at]
     return torch.log_softmax(logits, 0)[x[variable]]
 
 
@@ -213,17 +213,17 @@ def tables_of(model):
         yield from zip(group.scopes.tolist(), group.log_tables().detach(), strict=True)
 
 
-def reference_residual(proposal, order, parents, u, x, changed, beta):
+def reference_residual(proposal, order, parents, u, x, changed):
     """Delta objective as printed, before the square."""
     total = 0.0
     for scope, table in tables_of(proposal.model):
         if u in scope:
-            total += beta * (table[tuple(x[v] for v in scope)])
-            total -= beta * (table[tuple(changed[v] for v in scope)])
+            total += table[tuple(x[v] for v in scope)]
+            total -= table[tuple(changed[v] for v in scope)]
     for v in order:
         if v == u or u in parents[v]:
-            total -= reference_log_q(proposal, v, x, parents[v], beta)
-            total += reference_log_q(proposal, v, changed, parents[v], beta)
+            total -= reference_log_q(proposal, v, x, parents[v])
+            total += reference_log_q(proposal, v, changed, parents[v])
     return float(total.detach())
 
 
@@ -232,16 +232,16 @@ def reference_residual(proposal, order, parents, u, x, changed, beta):
 def test_residuals_are_those_of_the_equation(model, family, is_informed):
     chordal, beta = chordal_of(model), 0.7
     conditionals = with_random_weights(FAMILIES[family](layout_of(model, chordal)))
-    proposal = Proposal(model, conditionals, is_informed=is_informed)
+    proposal = Proposal(model, conditionals, knowledge=is_informed).tempered(beta)
     generator = torch.Generator().manual_seed(1)
     variables = [*range(model.num_variables), 0]  # one of them twice
     plan = SubDagPlanner(proposal, chordal).draw(variables, np.random.default_rng(3))
     policy = Policy(temperature=2, tempered_share=0.5, uniform_share=0.1)
-    states = sample_sub_dags(proposal, plan, 3, policy=policy, beta=beta, generator=generator)
+    states = sample_sub_dags(proposal, plan, 3, policy=policy, generator=generator)
     num_states = model.num_states[plan.variables]
     assert bool((states < num_states[:, None]).all())
-    alternatives = draw_alternatives(states[plan.centres], num_states[plan.centres], generator)
-    batch = prepare_sub_dags(proposal, plan, states, alternatives, beta)
+    alternatives = propose_centres(proposal, plan, states, generator)
+    batch = prepare_sub_dags(proposal, plan, states, alternatives)
     residuals = sub_dag_residuals(proposal, plan, batch).detach()
     for number, cells in enumerate(cells_of(plan)):
         order, u = plan.variables[cells].tolist(), variables[number]
@@ -253,7 +253,7 @@ def test_residuals_are_those_of_the_equation(model, family, is_informed):
         for sample in range(3):
             x = dict(zip(order, states[cells, sample].tolist(), strict=True))
             changed = {**x, u: int(alternatives[number, sample])}
-            expected = reference_residual(proposal, order, parents, u, x, changed, beta)
+            expected = reference_residual(proposal, order, parents, u, x, changed)
             assert float(residuals[number, sample]) == pytest.approx(expected, abs=1e-9)
 
 
@@ -262,7 +262,7 @@ def test_samples_of_a_sub_dag_follow_the_model():
     model = MODELS["mixed"]()
     chordal = chordal_of(model)
     conditionals = ExactConditionals(layout_of(model, chordal), model)
-    proposal = Proposal(model, conditionals, is_informed=False)
+    proposal = Proposal(model, conditionals, knowledge=False)
     plan = SubDagPlanner(proposal, chordal).draw([0, 3], np.random.default_rng(1))
     generator, count = torch.Generator().manual_seed(0), 20_000
     states = sample_sub_dags(proposal, plan, count, policy=ON_POLICY, generator=generator)

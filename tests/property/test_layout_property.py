@@ -34,7 +34,7 @@ def test_every_variable_stands_in_one_block_of_its_kind(layout):
     for number, block in enumerate(layout.blocks):
         for place, variable in enumerate(block.variables.tolist()):
             assert layout.block_of[variable].tolist() == [number, place]
-            assert layout.num_states[variable] == block.num_states == block.num_logits + 1
+            assert layout.num_states[variable] == block.head.num_states == block.num_logits + 1
             assert layout.first_row_of[variable] == block.first_row + place * block.num_logits
 
 
@@ -102,7 +102,7 @@ def test_encoded_states_can_be_read_back(layout, dtype):
         first, count = encoding.first_row[variable], encoding.num_features[variable]
         assert count == (1 if states == 2 else states)
         own = rows[first : first + count]
-        if count == 1:
+        if states == 2:
             assert bool((own.abs() == 1).all())
             read = (own[0] + 1) / 2
         else:

@@ -12,6 +12,7 @@ from deltaai.training.any_order_paths import AnyOrderTask
 from deltaai.training.config import TrainingConfig
 from deltaai.training.loop import Trainer
 from deltaai.training.nested_state import pack_state, unpack_state
+from deltaai.training.phases import main_phase
 
 
 def small_task(objective="fl-subtb", **options):
@@ -159,12 +160,13 @@ def test_settings_out_of_range_are_refused(options):
 def test_a_resumed_run_is_the_run_that_was_not_interrupted(tmp_path):
     settings = {"batch_size": 8, "resample_every": 3, "evaluate_every": 0, "evaluation_samples": 50}
     checkpoint = tmp_path / "run.dai"
-    whole = Trainer(small_task(), TrainingConfig(steps=8, checkpoint_every=4, **settings))
+    config = TrainingConfig(steps=8, checkpoint_every=4, **settings)
+    whole = Trainer([main_phase(config, small_task())], config)
     whole.run(watch=lambda now: whole.save(checkpoint) if now.step == 4 else None)
-    resumed = Trainer(small_task(), whole.config)
+    resumed = Trainer([main_phase(config, small_task())], config)
     resumed.resume(checkpoint)
     assert resumed.step == 4
     resumed.run()
-    theirs = whole.task.trained.state_dict()
-    for name, value in resumed.task.trained.state_dict().items():
+    theirs = whole.phase.task.trained.state_dict()
+    for name, value in resumed.phase.task.trained.state_dict().items():
         assert torch.equal(value, theirs[name])

@@ -56,6 +56,6 @@ def test_impossible_states_are_rare_and_have_no_weight(sampler):
 def test_saving_keeps_the_floor(sampler, tmp_path):
     sampler.save(tmp_path / "ring.dai")
     loaded = load_sampler(tmp_path / "ring.dai")
-    assert loaded.smoothing == 1e-3
+    assert loaded.spec.smoothing == 1e-3
     states = Enumeration(constrained()).states
     assert torch.equal(loaded.log_prob(states), sampler.log_prob(states))

@@ -7,7 +7,7 @@ from deltaai.conditionals import Layout, known_under
 from deltaai.conditionals.mae import MaskedAutoencoder
 from deltaai.fitting.fit_model import fit
 from deltaai.models import zoo
-from deltaai.sampling.conditioned import GivenSchedule, sample_sequentially
+from deltaai.sampling import Given, Schedule, sample_sequentially
 
 NUM_STATES = [2, 3, 2, 2, 1, 4]
 # As under one order: the inputs are parents. As under many: they are neighbours, with masks.
@@ -149,10 +149,8 @@ def test_particles_are_drawn_with_their_log_prob():
     known = known_under(proposal.layout, [dag]).expand(-1, 50)
     states, log_q, _ = sample_sequentially(
         proposal,
-        GivenSchedule.build(proposal, dag),
-        columns,
-        observed,
-        known,
+        Schedule.build(proposal, [dag], masks=True, is_given=True),
+        Given(columns, observed, known),
         num_groups=5,
         generator=torch.Generator().manual_seed(0),
     )

@@ -5,10 +5,11 @@ from typing import get_args
 import pytest
 import torch
 
-from deltaai.errors import ConfigError, TrainingError
+from deltaai.errors import ConfigError
 from deltaai.exact import Enumeration
 from deltaai.fitting.fit_model import fit
 from deltaai.models import zoo
+from deltaai.training import phases
 from deltaai.training.config import ObjectiveName
 from resuming import assert_resumes_to_the_same_weights
 
@@ -57,7 +58,12 @@ def test_what_does_not_go_together_is_refused():
     with pytest.raises(ConfigError, match="orders='many'"):
         fit(ISING, objective="sub-dags", steps=2)
     states = torch.zeros(4, 9, dtype=torch.long)
-    with pytest.raises(ConfigError, match="give no states"):
+    with pytest.raises(ConfigError, match="drawn alone"):
         fit(ISING, orders="many", objective="sub-dags", states=states, steps=2)
-    with pytest.raises(TrainingError, match="polish_steps=0"):
-        fit(ISING, orders="many", objective="sub-dags", steps=2, polish_steps=3, target_kl=1e-9)
+
+
+def test_any_objective_may_be_polished(monkeypatch):
+    monkeypatch.setattr(phases, "WORTH_BELOW", 2.0)
+    settings = {"steps": 2, "polish_steps": 3, "target_kl": 1e-9}
+    trained = fit(ISING, orders="many", objective="sub-dags", **settings)
+    assert trained.history[-1]["step"] == 5

@@ -15,7 +15,7 @@ from deltaai.exact import Enumeration
 from deltaai.fitting.fit_model import fit
 from deltaai.fitting.loading import load_sampler
 from deltaai.models import FactorGraph, TableFactor, Variable, zoo
-from deltaai.training import polishing
+from deltaai.training import phases
 
 LATTICE = zoo.ising_lattice(side=3, sigma=0.4, seed=0)
 
@@ -117,7 +117,7 @@ def test_annealing_reaches_a_peaked_target():
 
 def test_polishing_mends_what_local_updates_left(monkeypatch):
     """A peaked model: the weights of distant modes need full samples."""
-    monkeypatch.setattr(polishing, "WORTH_BELOW", 2.0)
+    monkeypatch.setattr(phases, "WORTH_BELOW", 2.0)
     model = zoo.ising_lattice(side=3, sigma=2.0, seed=4)
     rough = fit(model, steps=120, seed=0)
     polished = fit(model, steps=120, polish_steps=200, target_kl=1e-6, seed=0)
@@ -128,7 +128,7 @@ def test_polishing_mends_what_local_updates_left(monkeypatch):
 def test_polishing_is_left_out_where_there_is_nothing_to_do_and_undone_where_it_harms(monkeypatch):
     settings = {"steps": 150, "polish_steps": 40, "target_kl": 1e-9, "seed": 0}
     assert fit(LATTICE, **settings).history[-1]["step"] == 150
-    monkeypatch.setattr(polishing, "WORTH_BELOW", 2.0)
+    monkeypatch.setattr(phases, "WORTH_BELOW", 2.0)
     spoilt = fit(LATTICE, **settings, polish_rate=10.0)  # far too fast
     assert spoilt.history[-1]["step"] == 190
     assert divergence(LATTICE, spoilt) < 0.05
@@ -150,7 +150,7 @@ def test_targets_and_time_stop_it():
 @pytest.mark.parametrize("steps", [30, 20, 10], ids=["local", "before-polishing", "polishing"])
 @pytest.mark.parametrize("orders", ["one", "many"])
 def test_an_interrupted_run_resumes_to_the_same_weights(tmp_path, monkeypatch, orders, steps):
-    monkeypatch.setattr(polishing, "WORTH_BELOW", 2.0)  # polish in any case
+    monkeypatch.setattr(phases, "WORTH_BELOW", 2.0)  # polish in any case
     settings = {"orders": orders, "steps": steps, "polish_steps": 30 - steps, "seed": 1}
     settings |= {"checkpoint_every": 7, "target_ess": None}
     whole = fit(LATTICE, **settings, target_kl=1e-9)

@@ -1,7 +1,7 @@
 """What every family of conditionals answers.
 
 A family gives *corrections*: logits, relative to each variable's first state, that are added to
-the log-factors inside what is known (see :mod:`deltaai.conditionals.informed`). It is asked three
+what q knows before training (see :mod:`deltaai.conditionals.knowledge`). It is asked three
 questions, always as "v, given these known inputs":
 
 - ``logits``: every variable at full states;
@@ -9,6 +9,8 @@ questions, always as "v, given these known inputs":
 - ``logits_at``: some variables of one block, at inputs that are handed over (sampling).
 
 ``known`` says which inputs a conditional may see, per slot and column; ``None`` means all of them.
+``context`` are features of a column, such as those of an image, that every conditional sees; they
+enter the first layer and are shared by a state and its flips.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from deltaai.conditionals.layout import Layout
 from deltaai.errors import ConfigError
 
 Known = Float[Tensor, "slot batch"] | None
+Context = Float[Tensor, "context batch"] | None
 
 
 class Conditionals(nn.Module, ABC):
@@ -37,7 +40,10 @@ class Conditionals(nn.Module, ABC):
 
     @abstractmethod
     def logits(
-        self, features: Float[Tensor, "feature_row batch"], known: Known = None
+        self,
+        features: Float[Tensor, "feature_row batch"],
+        known: Known = None,
+        context: Context = None,
     ) -> Float[Tensor, "row batch"]:
         """Correction of every variable at full states."""
 
@@ -47,6 +53,7 @@ class Conditionals(nn.Module, ABC):
         features: Float[Tensor, "feature_row batch"],
         flipped: Float[Tensor, "feature_row batch"],
         known: Known = None,
+        context: Context = None,
     ) -> tuple[Float[Tensor, "row batch"], Float[Tensor, "flip batch"]]:
         """Corrections at full states, and with each input in turn at its value in ``flipped``."""
 
@@ -57,10 +64,11 @@ class Conditionals(nn.Module, ABC):
         members: Int[Tensor, "pair"],
         inputs: Float[Tensor, "pair input feature batch"],
         known: Float[Tensor, "pair input"] | Float[Tensor, "pair input batch"] | None = None,
+        context: Float[Tensor, "pair context batch"] | None = None,
     ) -> Float[Tensor, "pair logit batch"]:
         """Correction of some members of a block at given encoded inputs.
 
-        ``known`` may differ between columns where a family offers it (evidence).
+        ``known`` may differ between columns, and ``context`` between the members too.
         """
 
     def set_constant(

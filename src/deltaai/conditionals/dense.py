@@ -23,11 +23,18 @@ class DenseLayers(nn.Module):
     """
 
     def __init__(
-        self, num_inputs: int, hidden: int, depth: int, generator: torch.Generator | None = None
+        self,
+        num_inputs: int,
+        hidden: int,
+        depth: int,
+        generator: torch.Generator | None = None,
+        device: torch.device | str = "cpu",
     ) -> None:
         super().__init__()
         sizes = [num_inputs, *[hidden] * depth]
-        self._layers = [_Layer(before, after, generator) for before, after in pairwise(sizes)]
+        self._layers = [
+            _Layer(before, after, generator, device) for before, after in pairwise(sizes)
+        ]
         self.layers = nn.ModuleList(self._layers)
         self.num_outputs = sizes[-1]
 
@@ -41,11 +48,17 @@ class DenseLayers(nn.Module):
 class _Layer(nn.Module):
     """Linear -> LayerNorm -> ReLU."""
 
-    def __init__(self, before: int, after: int, generator: torch.Generator | None) -> None:
+    def __init__(
+        self,
+        before: int,
+        after: int,
+        generator: torch.Generator | None,
+        device: torch.device | str,
+    ) -> None:
         super().__init__()
-        self.weight = nn.Parameter(uniform_weights((after, before), before, generator))
-        self.bias = nn.Parameter(uniform_weights((after,), before, generator))
-        self.norm = nn.LayerNorm(after, dtype=torch.float32, device="cpu")
+        self.weight = nn.Parameter(uniform_weights((after, before), before, generator, device))
+        self.bias = nn.Parameter(uniform_weights((after,), before, generator, device))
+        self.norm = nn.LayerNorm(after, dtype=torch.float32, device=device)
 
     def forward(self, rows: Float[Tensor, "item before"]) -> Float[Tensor, "item after"]:
         normal: Tensor = self.norm(functional.linear(rows, self.weight, self.bias))
@@ -53,9 +66,12 @@ class _Layer(nn.Module):
 
 
 def uniform_weights(
-    shape: tuple[int, ...], inputs: int, generator: torch.Generator | None
+    shape: tuple[int, ...],
+    inputs: int,
+    generator: torch.Generator | None,
+    device: torch.device | str = "cpu",
 ) -> Tensor:
     """Initial weights as ``torch.nn.Linear`` draws them, from a generator that is passed."""
     bound = 1 / math.sqrt(max(inputs, 1))
     drawn = torch.rand(shape, generator=generator, dtype=torch.float32, device="cpu")
-    return (drawn * 2 - 1) * bound
+    return ((drawn * 2 - 1) * bound).to(device)

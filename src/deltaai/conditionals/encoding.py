@@ -1,4 +1,4 @@
-"""States as numbers for a network: -1 or +1 for two states, one-hot for any other number."""
+"""Values of all variables as features, one row each, by the heads of the variables."""
 
 from __future__ import annotations
 
@@ -7,8 +7,26 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
+
+from deltaai.conditionals.heads import Categorical, Head
+
+
+@dataclass(frozen=True, eq=False)
+class Alike:
+    """Variables with equal heads, which are handled together.
+
+    Parameters
+    ----------
+    head : their head.
+    variables : which they are.
+    rows : their feature rows.
+    """
+
+    head: Head
+    variables: Int[Tensor, "some"]
+    rows: Int[Tensor, "some feature"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,40 +37,43 @@ class Encoding:
 
     Parameters
     ----------
-    first_row : first feature row of each variable.
-    num_features : how many it has: one for two states, K for K others.
+    heads : of each variable.
+    device : where its indices are.
     """
 
-    first_row: tuple[int, ...]
-    num_features: tuple[int, ...]
+    heads: tuple[Head, ...]
+    device: torch.device
 
     @classmethod
-    def of(cls, num_states: Sequence[int]) -> Encoding:
-        """Lay out the features of variables with these numbers of states."""
-        features = tuple(1 if states == 2 else states for states in num_states)
+    def of(cls, variables: Sequence[int | Head], device: torch.device | str = "cpu") -> Encoding:
+        """Lay out the features of variables with these numbers of states, or heads."""
+        heads = (Categorical(v) if isinstance(v, int) else v for v in variables)
+        return cls(tuple(heads), torch.device(device))
+
+    @cached_property
+    def num_features(self) -> tuple[int, ...]:
+        """Features of each variable."""
+        return tuple(head.num_features for head in self.heads)
+
+    @cached_property
+    def first_row(self) -> tuple[int, ...]:
+        """First feature row of each variable."""
         firsts, row = [], 0
-        for count in features:
+        for count in self.num_features:
             firsts.append(row)
             row += count
-        return cls(tuple(firsts), features)
+        return tuple(firsts)
 
     @cached_property
     def first_rows(self) -> Int[Tensor, "var"]:
         """First feature row of each variable, as a tensor."""
-        return torch.tensor(self.first_row, dtype=torch.long, device="cpu")
+        return torch.tensor(self.first_row, dtype=torch.long, device=self.device)
 
     @cached_property
-    def _owners(self) -> tuple[Int[Tensor, "row"], Int[Tensor, "row"], Bool[Tensor, "row"]]:
-        """Variable and state of each feature row, and whether it is a spin."""
-        counts = torch.tensor(self.num_features, dtype=torch.long, device="cpu")
-        owner = torch.arange(len(counts), device="cpu").repeat_interleave(counts)
-        state = torch.arange(len(owner), device="cpu") - self.first_rows[owner]
-        return owner, state, (counts == 1)[owner]
-
-    @property
     def owners(self) -> Int[Tensor, "row"]:
         """Variable of each feature row."""
-        return self._owners[0]
+        counts = torch.tensor(self.num_features, dtype=torch.long, device=self.device)
+        return torch.arange(len(counts), device=self.device).repeat_interleave(counts)
 
     @cached_property
     def num_rows(self) -> int:
@@ -64,19 +85,32 @@ class Encoding:
         """The row of zeros."""
         return self.num_rows
 
+    @cached_property
+    def alike(self) -> tuple[Alike, ...]:
+        """All variables, those with equal heads together."""
+        found = []
+        for head in dict.fromkeys(self.heads):
+            numbers = [v for v, other in enumerate(self.heads) if other == head]
+            variables = torch.tensor(numbers, dtype=torch.long, device=self.device)
+            features = torch.arange(head.num_features, device=self.device)
+            found.append(Alike(head, variables, self.first_rows[variables][:, None] + features))
+        return tuple(found)
+
     def encode(
         self, columns: Int[Tensor, "var batch"], dtype: torch.dtype = torch.float32
     ) -> Float[Tensor, "row batch"]:
         """Encode full states, the row of zeros included."""
-        batch = columns.shape[1]
-        if self.num_rows == len(self.num_features):  # all binary (or with one state)
-            spins = columns.to(dtype).mul_(2).sub_(1)
-            return torch.cat((spins, spins.new_zeros(1, batch)))
-        owner, state, is_spin = (part.to(columns.device) for part in self._owners)
-        values = columns.index_select(0, owner).long()
-        one_hot = (values == state[:, None]).to(dtype)
-        rows = torch.where(is_spin[:, None], (2 * values - 1).to(dtype), one_hot)
-        return torch.cat((rows, rows.new_zeros(1, batch)))
+        features = torch.zeros(
+            self.num_rows + 1, columns.shape[1], dtype=dtype, device=columns.device
+        )
+        if len(self.alike) == 1:
+            encoded = self.alike[0].head.encode(columns, dtype)
+            features[:-1] = encoded.flatten(0, 1)
+            return features
+        for same in self.alike:
+            encoded = same.head.encode(columns.index_select(0, same.variables), dtype)
+            features.index_copy_(0, same.rows.flatten(), encoded.flatten(0, 1))
+        return features
 
     def write(
         self,
@@ -85,7 +119,7 @@ class Encoding:
         states: Int[Tensor, "some batch"],
         *where: Int[Tensor, "some"],
     ) -> None:
-        """Encode the states of some variables, all with as many features, in place.
+        """Encode the states of some variables, all with equal heads, in place.
 
         Parameters
         ----------
@@ -93,9 +127,20 @@ class Encoding:
         variables, states : what to write.
         where : for each further axis, where each variable's row is.
         """
-        first, count = self.first_rows[variables], self.num_features[int(variables[0])]
-        if count == 1:
-            features[(first, *where)] = states.to(features.dtype).mul_(2).sub_(1)
-            return
-        for state in range(count):
-            features[(first + state, *where)] = (states == state).to(features.dtype)
+        head = self.heads[int(variables[0])]
+        encoded = head.encode(states, features.dtype)
+        first = self.first_rows[variables]
+        for feature in range(head.num_features):
+            features[(first + feature, *where)] = encoded[:, feature]
+
+    def propose(
+        self, columns: Int[Tensor, "var batch"], generator: torch.Generator | None
+    ) -> Int[Tensor, "var batch"]:
+        """Another value for every variable; one that has no other keeps its own."""
+        if len(self.alike) == 1:
+            return self.alike[0].head.propose(columns, generator)
+        others = columns.clone()
+        for same in self.alike:
+            proposed = same.head.propose(columns.index_select(0, same.variables), generator)
+            others.index_copy_(0, same.variables, proposed)
+        return others

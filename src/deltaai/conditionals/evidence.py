@@ -1,18 +1,18 @@
 """What a conditional sees of evidence (equation keys ``any-evidence``, ``fixed-evidence``).
 
-Under one order, with some variables observed,
+With some variables observed, in any order,
 
     p(x_v | all before v, evidence) = p(x_v | parents of v, evidence among the descendants of v)
 
 because v is independent of everything else given its parents, and what comes before v tells
 nothing beyond the parents. The order of the unobserved variables stays perfect: their conditionals
-multiply to p(unobserved | evidence). So v's descendants are the *context* of its conditional, each
-known in the columns in which it is observed, and the same mask tells which factors are inside the
-known.
+multiply to p(unobserved | evidence). So what may come after v is the *context* of its conditional,
+each variable known in the columns in which it is observed, and the same mask tells which factors
+are inside the known. Under one order that is v's descendants; under many it may be any variable.
 
 Where the observed variables are the same every time they need no place in the graph (the paper's
 conditional amortisation): the order is one of the others alone, on the completion of the graph they
-induce, and v's context are the observed neighbours of v and of its descendants.
+induce, and v's context are the observed neighbours of v and of what may come after it.
 """
 
 from __future__ import annotations
@@ -22,53 +22,72 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
-from torch import Tensor
 
+from deltaai.conditionals.heads import Head
 from deltaai.conditionals.layout import Layout
-from deltaai.graphs import Dag, UndirectedGraph
+from deltaai.graphs import ChordalGraph, Dag, UndirectedGraph
 
-Observed = Bool[Tensor, "var batch"]
-
-MOST_CONTEXT = 128  # descendants whose evidence a conditional sees
+MOST_CONTEXT = 128  # variables after it whose evidence a conditional sees
 
 
-def evidence_layout(num_states: list[int], dag: Dag, most: int) -> Layout:
-    """Lay out conditionals with parents as inputs and descendants as context.
+def evidence_layout(
+    variables: Sequence[int | Head],
+    orders: Dag | ChordalGraph,
+    most: int,
+    device: torch.device | str = "cpu",
+) -> Layout:
+    """Lay out conditionals with what may come after a variable as its context.
 
     Parameters
     ----------
-    num_states : of each variable.
-    dag : the order.
-    most : descendants that a variable sees at most, the nearest in the graph; beyond them the
+    variables : numbers of states, or heads.
+    orders : the one order, or the graph that all orders orient.
+    most : variables that one sees as context at most, the nearest in the graph; beyond them the
         conditionals are approximate, for importance weights to make up for.
     """
+    graph, after = _graph_and_after(orders)
     context = [
-        below if len(below) <= most else _nearest(dag.skeleton, vertex, set(below), most)
-        for vertex, below in enumerate(dag.descendants)
+        tuple(below) if len(below) <= most else _nearest(graph, vertex, set(below), most)
+        for vertex, below in enumerate(after)
     ]
-    return Layout.build(num_states, dag.parents, context)
+    return Layout.build(variables, inputs_of(orders), context, device)
 
 
 def fixed_evidence_layout(
-    num_states: list[int], dag: Dag, graph: UndirectedGraph, observed: Sequence[int]
+    variables: Sequence[int | Head],
+    orders: Dag | ChordalGraph,
+    graph: UndirectedGraph,
+    observed: Sequence[int],
+    device: torch.device | str = "cpu",
 ) -> Layout:
-    """Lay out conditionals that see the evidence next to what comes after them.
+    """Lay out conditionals that see the evidence next to what may come after them.
 
     Parameters
     ----------
-    num_states : of each variable.
-    dag : an order of the unobserved variables; the observed ones are joined to nothing.
+    variables : numbers of states, or heads.
+    orders : an order of the unobserved variables, or the graph that all their orders orient; the
+        observed ones are joined to nothing there.
     graph : the model's Markov graph.
     observed : variables that are observed every time.
     """
     is_observed = set(observed)
     beside = [is_observed.intersection(graph.neighbours(v)) for v in range(graph.num_vertices)]
-    context = [
-        () if vertex in is_observed else sorted(set().union(*(beside[v] for v in (vertex, *below))))
-        for vertex, below in enumerate(dag.descendants)
-    ]
-    return Layout.build(num_states, dag.parents, context)
+    inside, after = _graph_and_after(orders)
+    context = []
+    for vertex, below in enumerate(after):
+        near = (vertex, *below)
+        if isinstance(orders, ChordalGraph):
+            near = (*near, *inside.neighbours(vertex))
+        seen = set[int]().union(*(beside[v] for v in near))
+        context.append(() if vertex in is_observed else tuple(sorted(seen)))
+    return Layout.build(variables, inputs_of(orders), context, device)
+
+
+def inputs_of(orders: Dag | ChordalGraph) -> Sequence[tuple[int, ...]]:
+    """What each conditional may be given: parents in one order, neighbours where there are many."""
+    if isinstance(orders, Dag):
+        return orders.parents
+    return [orders.neighbours(vertex) for vertex in range(orders.num_vertices)]
 
 
 def without_vertices(graph: UndirectedGraph, removed: Sequence[int]) -> UndirectedGraph:
@@ -78,17 +97,19 @@ def without_vertices(graph: UndirectedGraph, removed: Sequence[int]) -> Undirect
     return UndirectedGraph.from_edges(graph.num_vertices, edges[is_kept])
 
 
-def known_given(
-    layout: Layout, observed: Observed, dtype: torch.dtype = torch.float32
-) -> Float[Tensor, "slot batch"]:
-    """Which inputs are known: parents always, context where it is observed."""
-    padded = torch.cat((observed, torch.zeros_like(observed[:1])))
-    known = padded[layout.slot_input].to(dtype)
-    for block in layout.blocks:
-        parents = block.inputs[:, : block.num_flipped] < layout.num_variables
-        slots = known[block.slots].view(block.size, block.num_inputs, observed.shape[1])
-        slots[:, : block.num_flipped] = parents[:, :, None].to(dtype)
-    return known
+def _graph_and_after(
+    orders: Dag | ChordalGraph,
+) -> tuple[UndirectedGraph, Sequence[tuple[int, ...]]]:
+    """The graph, and which variables other than its inputs may come after each."""
+    if isinstance(orders, Dag):
+        return orders.skeleton, orders.descendants
+    after: list[tuple[int, ...]] = [()] * orders.num_vertices
+    for part in orders.components():
+        inside = set(part)
+        for vertex in part:
+            others = inside.difference(orders.neighbours(vertex), (vertex,))
+            after[vertex] = tuple(sorted(others))
+    return orders, after
 
 
 def _nearest(graph: UndirectedGraph, start: int, wanted: set[int], most: int) -> tuple[int, ...]:

@@ -22,6 +22,7 @@ def build_conditionals(
     hidden: int,
     *,
     takes_masks: bool,
+    num_context: int = 0,
     generator: torch.Generator | None = None,
 ) -> Conditionals:
     """Untrained conditionals of a family.
@@ -32,17 +33,27 @@ def build_conditionals(
         parents (one order only); ``"mae"``, the masked autoencoder of the paper.
     hidden : units of each hidden layer; tables have none.
     takes_masks : whether they are asked with varying sets of known inputs.
+    num_context : features of a column that every conditional sees.
     """
-    if layout.has_context and family != "local":
-        raise ConfigError(f"family {family!r} sees no evidence: choose 'local' for any evidence")
     match family:
         case "local":
-            return LocalConditionals(layout, hidden, takes_masks=takes_masks, generator=generator)
+            return LocalConditionals(
+                layout,
+                hidden,
+                takes_masks=takes_masks,
+                num_context=num_context,
+                generator=generator,
+            )
         case "mae":
-            return MaskedAutoencoder(layout, hidden, generator=generator)
+            return MaskedAutoencoder(layout, hidden, num_context=num_context, generator=generator)
+        case "table" if num_context:
+            raise ConfigError("a table has no entries for a context: choose another family")
         case "table" if takes_masks:
             raise ConfigError(
-                "tables hold one order: choose ", Setting("orders", "one"), ", or another family"
+                "a table has no entry for an input that is not known, so tables are for one order "
+                "without evidence: choose ",
+                Setting("orders", "one"),
+                ", or another family",
             )
         case "table":
             return TableConditionals(layout)

@@ -7,7 +7,7 @@ that is linear in u's features: its values are the weights of a one-hot encoding
 
 So all of them together are one product with the inputs, in place of several operations a factor.
 Factors over more variables stay as they are (:class:`~deltaai.conditionals.informed.FactorTerms`).
-Folding takes a moment and is done anew for every call, since the factors may have changed.
+Folding takes a moment; who asks keeps the weights as long as the factors do not change.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def fold(
                 continue
             tables = group.log_tables()[term.factors].movedim(term.place + 1, 1)
             relative = tables[:, 1:] - tables[:, :1]
-            owner = group.scopes[term.factors, term.place]
+            owner = term.owners
             for number, block in enumerate(layout.blocks):
                 here = (layout.block_of[owner, 0] == number).nonzero().squeeze(1)
                 if len(here):
@@ -81,10 +81,11 @@ def fold(
 
 def _empty(block: Block, dtype: torch.dtype) -> FoldedBlock:
     shape = (block.size, block.num_logits)
+    device = block.inputs.device
     return FoldedBlock(
-        torch.zeros(*shape, block.num_inputs * block.num_features, dtype=dtype, device="cpu"),
-        torch.zeros(*shape, block.num_inputs, dtype=dtype, device="cpu"),
-        torch.zeros(*shape, 1, dtype=dtype, device="cpu"),
+        torch.zeros(*shape, block.num_inputs * block.num_features, dtype=dtype, device=device),
+        torch.zeros(*shape, block.num_inputs, dtype=dtype, device=device),
+        torch.zeros(*shape, 1, dtype=dtype, device=device),
     )
 
 
@@ -102,15 +103,15 @@ def _add(
         return
     places = term.slots[here, 0] - block.first_slot - members * block.num_inputs
     num_states = relative.shape[2]
-    logit = torch.arange(block.num_logits, device="cpu")
+    logit = torch.arange(block.num_logits, device=members.device)
     at = (members[:, None], logit[None])
     if num_states == 2:
         low, high = relative.unbind(2)
         folded.constants.index_put_((*at, places[:, None]), (high + low) / 2, accumulate=True)
         features = ((high - low) / 2)[:, :, None]
     else:
-        features = -relative if num_states == 1 else relative  # the only state is encoded as -1
+        features = relative
     first = places * block.num_features
-    columns = first[:, None, None] + torch.arange(features.shape[2], device="cpu")
+    columns = first[:, None, None] + torch.arange(features.shape[2], device=members.device)
     index = (members[:, None, None], logit[None, :, None], columns)
     folded.weights.index_put_(index, features, accumulate=True)

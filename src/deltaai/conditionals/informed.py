@@ -1,11 +1,11 @@
-"""The part of a conditional that need not be learned: log-factors inside what is known.
+"""Log-factors inside what is known: the part of a conditional that need not be learned.
 
 For v and its known inputs, every factor over v whose other variables are all known enters v's
 logits as it is; the networks learn only the correction, which is the message from the variables
 that come later. At a leaf there is none, and the conditional is exact before any training.
 
-Given states, these terms do not depend on the networks, so they are computed once for a batch of
-states and used for as many updates as are made on it.
+This file evaluates all variables at full states; :mod:`deltaai.conditionals.knowledge` joins it
+with the weights of :mod:`deltaai.conditionals.folded` for some variables at a time.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ class Term:
     group : number of the group in the model.
     place : where the variable whose logits they enter stands.
     factors : which factors of the group.
+    owners : that variable.
     slots : slot of (that variable, each other variable of the scope).
     """
 
     group: int
     place: int
     factors: Int[Tensor, "factor"]
+    owners: Int[Tensor, "factor"]
     slots: Int[Tensor, "factor other"]
 
 
@@ -55,17 +57,21 @@ class FactorTerms:
         self.terms = tuple(_terms(model, layout))
 
     def logits(
-        self, groups: tuple[FactorGroup, ...], columns: Int[Tensor, "var batch"], known: Known
+        self,
+        groups: tuple[FactorGroup, ...],
+        columns: Int[Tensor, "var batch"],
+        known: Known,
+        dtype: torch.dtype,
     ) -> Float[Tensor, "row batch"]:
         """Sum of the log-factors inside each variable and its known inputs."""
-        rows = columns.new_zeros(self.layout.num_rows, columns.shape[1], dtype=groups_dtype(groups))
+        rows = columns.new_zeros(self.layout.num_rows, columns.shape[1], dtype=dtype)
         for term in self.terms:
             group = groups[term.group]
             values = columns[group.scopes[term.factors].T]  # (arity, factor, batch)
             logits = relative_slices(group, term.factors, values, term.place)
             if known is not None:
                 logits = logits * known[term.slots].prod(1)[:, None]
-            first = self.layout.first_row_of[group.scopes[term.factors, term.place]]
+            first = self.layout.first_row_of[term.owners]
             at = first[:, None] + torch.arange(logits.shape[1], device=first.device)
             rows = rows.index_add(0, at.reshape(-1), logits.flatten(0, 1))
         return rows
@@ -76,11 +82,10 @@ class FactorTerms:
         columns: Int[Tensor, "var batch"],
         alternatives: Int[Tensor, "var batch"],
         known: Known,
+        dtype: torch.dtype,
     ) -> Float[Tensor, "flip batch"]:
         """Change of those sums when one input of a variable takes its alternative value."""
-        flips = columns.new_zeros(
-            self.layout.num_flips, columns.shape[1], dtype=groups_dtype(groups)
-        )
+        flips = columns.new_zeros(self.layout.num_flips, columns.shape[1], dtype=dtype)
         for term in self.terms:
             group = groups[term.group]
             scopes = group.scopes[term.factors]
@@ -120,11 +125,6 @@ def relative_slices(
     return table[:, 1:] - table[:, :1]
 
 
-def groups_dtype(groups: tuple[FactorGroup, ...]) -> torch.dtype:
-    """Floating type of a model's values; single precision if it has none."""
-    return groups[0].dtype if groups else torch.float32
-
-
 def _terms(model: FactorGraph, layout: Layout) -> Iterator[Term]:
     for number, group in enumerate(model.groups):
         scopes = group.scopes.cpu().numpy()
@@ -134,4 +134,5 @@ def _terms(model: FactorGraph, layout: Layout) -> Iterator[Term]:
             slots = layout.slots_of(variable, scopes[:, others])
             chosen = np.flatnonzero((slots >= 0).all(axis=1))
             if len(chosen):
-                yield Term(number, place, torch.from_numpy(chosen), torch.from_numpy(slots[chosen]))
+                indices = (chosen, scopes[chosen, place], slots[chosen])
+                yield Term(number, place, *(torch.from_numpy(i).to(layout.device) for i in indices))

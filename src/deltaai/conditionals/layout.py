@@ -3,14 +3,14 @@
 Every variable v has *inputs*: the variables its conditional may be given (its parents under one
 order, its neighbours in the chordal graph under many). There may be further ones, its *context*,
 which are known only where they are observed and are never changed (evidence among its
-descendants). Variables whose numbers of states, inputs and context are alike share a block, in
+descendants). Variables whose heads and numbers of inputs and context are alike share a block, in
 which inputs are padded to the block's largest number, never to the model's; context follows the
 other inputs. Three kinds of rows follow the order of blocks:
 
-- a *row* for each (variable, state but the first): its logit relative to the first state;
+- a *row* for each parameter of each variable's head: with states, a logit for each but the first;
 - a *slot* for each (variable, input);
-- a *flip row* for each (variable, input, state but the first): the same logit when that input has
-  been changed; there is none for context.
+- a *flip row* for each (parameter, input): the same number when that input has been changed; there
+  is none for context.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from deltaai.conditionals.encoding import Encoding
+from deltaai.conditionals.heads import Categorical, Head
+from deltaai.errors import ModelError
 
 # Numbers of inputs that share a block: up to the next of these.
 _STEPS = (0, 1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128)
@@ -39,7 +41,7 @@ class Block:
     variables : the variables.
     inputs : their inputs, context last; padding is the number of variables of the model.
     num_flipped : how many of these come before the context.
-    num_states : number of states of each of the variables.
+    head : what their parameters mean.
     num_features : features of an input, the most of any input here.
     feature_rows : feature rows of each input; padding is the row of zeros.
     first_row, first_slot, first_flip : where its rows begin.
@@ -48,7 +50,7 @@ class Block:
     variables: Int[Tensor, "variable"]
     inputs: Int[Tensor, "variable input"]
     num_flipped: int
-    num_states: int
+    head: Head
     num_features: int
     feature_rows: Int[Tensor, "variable input feature"]
     first_row: int
@@ -67,13 +69,17 @@ class Block:
 
     @property
     def num_logits(self) -> int:
-        """Logits of a variable: one fewer than it has states."""
-        return self.num_states - 1
+        """Parameters of a variable's head; for states, relative logits."""
+        return self.head.num_parameters
 
     @property
     def rows(self) -> slice:
         """Its rows."""
         return slice(self.first_row, self.first_row + self.size * self.num_logits)
+
+    def rows_of(self, rows: Float[Tensor, "row batch"]) -> Float[Tensor, "variable logit batch"]:
+        """Its rows among those of all blocks."""
+        return rows[self.rows].view(self.size, self.num_logits, rows.shape[1])
 
     @property
     def slots(self) -> slice:
@@ -91,7 +97,7 @@ class Block:
 class Layout:
     """All blocks of a model, and where each variable and slot stands."""
 
-    num_states: tuple[int, ...]
+    heads: tuple[Head, ...]
     inputs: tuple[tuple[int, ...], ...]
     context: tuple[tuple[int, ...], ...]
     encoding: Encoding
@@ -100,27 +106,29 @@ class Layout:
     @classmethod
     def build(
         cls,
-        num_states: Sequence[int],
+        variables: Sequence[int | Head],
         inputs: Sequence[Sequence[int]],
         context: Sequence[Sequence[int]] | None = None,
+        device: torch.device | str = "cpu",
     ) -> Layout:
-        """Arrange variables with given numbers of states, inputs and perhaps context."""
-        encoding = Encoding.of(num_states)
-        further = [()] * len(num_states) if context is None else context
-        members: dict[tuple[int, int, int, int], list[int]] = {}
+        """Arrange variables, by numbers of states or heads, with inputs and perhaps context."""
+        encoding = Encoding.of(variables, device)
+        further = [()] * len(variables) if context is None else context
+        members: dict[tuple[str, int, int, int], list[int]] = {}
         for variable, (seen, observed) in enumerate(zip(inputs, further, strict=True)):
             features = max((encoding.num_features[u] for u in (*seen, *observed)), default=1)
-            key = (num_states[variable], features, _step(len(seen)), _step(len(observed), 8))
+            head = encoding.heads[variable]
+            key = (_kind(head), features, _step(len(seen)), _step(len(observed), 8))
             members.setdefault(key, []).append(variable)
         blocks: list[Block] = []
         row = slot = flip = 0
-        for (states, features, *_), variables in sorted(members.items()):
+        for (_, features, *_), alike in sorted(members.items()):
             firsts = (row, slot, flip)
-            block = _block(variables, inputs, further, encoding, states, features, firsts)
+            block = _block(alike, inputs, further, encoding, features, firsts)
             blocks.append(block)
             row, slot, flip = block.rows.stop, block.slots.stop, block.flips.stop
         return cls(
-            tuple(num_states),
+            encoding.heads,
             tuple(map(tuple, inputs)),
             tuple(map(tuple, further)),
             encoding,
@@ -133,9 +141,30 @@ class Layout:
         return any(self.context)
 
     @property
+    def device(self) -> torch.device:
+        """Where its indices are."""
+        return self.encoding.device
+
+    @property
     def num_variables(self) -> int:
         """Number of variables."""
-        return len(self.num_states)
+        return len(self.heads)
+
+    @cached_property
+    def num_states(self) -> tuple[int, ...]:
+        """Number of states of each variable, all of which must have some."""
+        counts = []
+        for variable, head in enumerate(self.heads):
+            if not isinstance(head, Categorical):
+                raise ModelError(f"variable {variable} has no list of states")
+            counts.append(head.num_states)
+        return tuple(counts)
+
+    @cached_property
+    def is_free(self) -> Bool[Tensor, "var"]:
+        """Whether each variable can take another value than it has."""
+        is_free = [head.num_parameters > 0 for head in self.heads]
+        return torch.tensor(is_free, dtype=torch.bool, device=self.device)
 
     @property
     def num_rows(self) -> int:
@@ -155,19 +184,19 @@ class Layout:
     @cached_property
     def block_of(self) -> Int[Tensor, "var 2"]:
         """Block of each variable and its place there."""
-        where = torch.zeros(self.num_variables, 2, dtype=torch.long, device="cpu")
+        where = torch.zeros(self.num_variables, 2, dtype=torch.long, device=self.device)
         for number, block in enumerate(self.blocks):
             where[block.variables, 0] = number
-            where[block.variables, 1] = torch.arange(block.size, device="cpu")
+            where[block.variables, 1] = torch.arange(block.size, device=self.device)
         return where
 
     @cached_property
     def first_row_of(self) -> Int[Tensor, "var"]:
         """First row of each variable."""
-        first = torch.zeros(self.num_variables, dtype=torch.long, device="cpu")
+        first = torch.zeros(self.num_variables, dtype=torch.long, device=self.device)
         for block in self.blocks:
             first[block.variables] = (
-                block.first_row + torch.arange(block.size, device="cpu") * block.num_logits
+                block.first_row + torch.arange(block.size, device=self.device) * block.num_logits
             )
         return first
 
@@ -175,21 +204,25 @@ class Layout:
     def slot_variable(self) -> Int[Tensor, "slot"]:
         """Variable of each slot."""
         parts = [b.variables.repeat_interleave(b.num_inputs) for b in self.blocks]
-        return torch.cat([torch.zeros(0, dtype=torch.long, device="cpu"), *parts])
+        return torch.cat([torch.zeros(0, dtype=torch.long, device=self.device), *parts])
 
     @cached_property
     def slot_input(self) -> Int[Tensor, "slot"]:
         """Input of each slot; padding is the number of variables."""
         parts = [block.inputs.reshape(-1) for block in self.blocks]
-        return torch.cat([torch.zeros(0, dtype=torch.long, device="cpu"), *parts])
+        return torch.cat([torch.zeros(0, dtype=torch.long, device=self.device), *parts])
 
     @cached_property
     def first_flip_of(self) -> Int[Tensor, "slot"]:
         """First flip row of each slot; -1 for context."""
-        parts = [torch.zeros(0, dtype=torch.long, device="cpu")]
+        parts = [torch.zeros(0, dtype=torch.long, device=self.device)]
         for block in self.blocks:
-            first = torch.full((block.size, block.num_inputs), -1, dtype=torch.long, device="cpu")
-            flips = torch.arange(block.size * block.num_flipped, device="cpu") * block.num_logits
+            first = torch.full(
+                (block.size, block.num_inputs), -1, dtype=torch.long, device=self.device
+            )
+            flips = (
+                torch.arange(block.size * block.num_flipped, device=self.device) * block.num_logits
+            )
             first[:, : block.num_flipped] = (block.first_flip + flips).view(block.size, -1)
             parts.append(first.reshape(-1))
         return torch.cat(parts)
@@ -197,7 +230,8 @@ class Layout:
     @cached_property
     def _slot_keys(self) -> tuple[np.ndarray, np.ndarray]:
         """One number for each (variable, input), and the order that sorts them."""
-        key = self.slot_variable.numpy() * (self.num_variables + 1) + self.slot_input.numpy()
+        variable, seen = self.slot_variable.cpu().numpy(), self.slot_input.cpu().numpy()
+        key = variable * (self.num_variables + 1) + seen
         return key, np.argsort(key, kind="stable")
 
     def slots_of(self, variables: np.ndarray, inputs: np.ndarray) -> np.ndarray:
@@ -211,6 +245,11 @@ class Layout:
         return np.where(key[found] == wanted, found, -1)
 
 
+def _kind(head: Head) -> str:
+    """Heads that compare equal have the same; those of fewer states come first."""
+    return f"{head.num_parameters:09d} {head!r}"
+
+
 def _step(number: int, finest: int = 1) -> int:
     """Numbers that share a block are those with the same step."""
     rounded = -(-number // finest) * finest
@@ -222,7 +261,6 @@ def _block(
     inputs: Sequence[Sequence[int]],
     context: Sequence[Sequence[int]],
     encoding: Encoding,
-    num_states: int,
     num_features: int,
     firsts: tuple[int, int, int],
 ) -> Block:
@@ -239,11 +277,11 @@ def _block(
     feature = np.arange(num_features)
     rows = np.where(feature < count[..., None], first[..., None] + feature, encoding.zero_row)
     return Block(
-        torch.tensor(variables, dtype=torch.long, device="cpu"),
-        torch.from_numpy(seen),
+        torch.tensor(variables, dtype=torch.long, device=encoding.device),
+        torch.from_numpy(seen).to(encoding.device),
         num_flipped,
-        num_states,
+        encoding.heads[variables[0]],
         num_features,
-        torch.from_numpy(rows),
+        torch.from_numpy(rows).to(encoding.device),
         *firsts,
     )

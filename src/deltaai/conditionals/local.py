@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from deltaai.conditionals.base import Conditionals, Known
+from deltaai.conditionals.base import Conditionals, Context, Known
 from deltaai.conditionals.layout import Block, Layout
 from deltaai.errors import ConfigError
 
@@ -30,6 +30,7 @@ class LocalConditionals(Conditionals):
     layout : variables and their inputs.
     hidden : hidden units of each variable's network.
     takes_masks : whether conditionals are asked with varying sets of known inputs.
+    num_context : features of a column that every conditional sees.
     generator : randomness of the initial weights.
     """
 
@@ -39,6 +40,7 @@ class LocalConditionals(Conditionals):
         hidden: int = 32,
         *,
         takes_masks: bool = False,
+        num_context: int = 0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
@@ -46,19 +48,22 @@ class LocalConditionals(Conditionals):
         self.hidden = hidden
         self.takes_masks = takes_masks
         self._networks = [
-            _Networks(block, hidden, takes_masks, generator) for block in layout.blocks
+            _Networks(block, hidden, takes_masks, num_context, generator) for block in layout.blocks
         ]
         self.networks = nn.ModuleList(self._networks)
 
     def logits(
-        self, features: Float[Tensor, "feature_row batch"], known: Known = None
+        self,
+        features: Float[Tensor, "feature_row batch"],
+        known: Known = None,
+        context: Context = None,
     ) -> Float[Tensor, "row batch"]:
         """Correction of every variable at full states."""
         parts = []
         for block, networks in zip(self.layout.blocks, self._networks, strict=True):
             inputs = gather_inputs(block, features)
             mask = _mask_of(block, known)
-            parts.append(networks(inputs, mask).flatten(0, 1))
+            parts.append(networks(inputs, mask, context).flatten(0, 1))
         return torch.cat(parts)
 
     def logits_and_flips(
@@ -66,6 +71,7 @@ class LocalConditionals(Conditionals):
         features: Float[Tensor, "feature_row batch"],
         flipped: Float[Tensor, "feature_row batch"],
         known: Known = None,
+        context: Context = None,
     ) -> tuple[Float[Tensor, "row batch"], Float[Tensor, "flip batch"]]:
         """Corrections at full states, and with each input in turn at its value in ``flipped``."""
         change = flipped - features
@@ -73,7 +79,7 @@ class LocalConditionals(Conditionals):
         for block, networks in zip(self.layout.blocks, self._networks, strict=True):
             inputs = gather_inputs(block, features)
             moves = gather_inputs(block, change, block.num_flipped)
-            base, moved = networks.with_flips(inputs, moves, _mask_of(block, known))
+            base, moved = networks.with_flips(inputs, moves, _mask_of(block, known), context)
             rows.append(base.flatten(0, 1))
             flips.append(moved.flatten(0, 2))
         return torch.cat(rows), torch.cat(flips)
@@ -84,12 +90,13 @@ class LocalConditionals(Conditionals):
         members: Int[Tensor, "pair"],
         inputs: Float[Tensor, "pair input feature batch"],
         known: Float[Tensor, "pair input"] | Float[Tensor, "pair input batch"] | None = None,
+        context: Float[Tensor, "pair context batch"] | None = None,
     ) -> Float[Tensor, "pair logit batch"]:
         """Correction of some members of a block at given encoded inputs."""
         mask = known
         if known is not None and known.ndim == 2:
             mask = known[:, :, None].expand(-1, -1, inputs.shape[3])
-        logits: Tensor = self._networks[block](inputs, mask, members)
+        logits: Tensor = self._networks[block](inputs, mask, context, members)
         return logits
 
     @torch.no_grad()
@@ -136,52 +143,56 @@ class _Networks(nn.Module):
         block: Block,
         hidden: int,
         takes_masks: bool,
+        num_context: int,
         generator: torch.Generator | None,
     ) -> None:
         super().__init__()
         size, logits, inputs = block.size, block.num_logits, block.num_inputs
         features = inputs * block.num_features
-        scale = 1 / math.sqrt(max(inputs, 1))
+        scale, device = 1 / math.sqrt(max(inputs, 1)), block.inputs.device
 
         def normal(*shape: int, scale: float) -> nn.Parameter:
-            return nn.Parameter(
-                torch.randn(*shape, generator=generator, dtype=torch.float32, device="cpu") * scale
-            )
+            drawn = torch.randn(*shape, generator=generator, dtype=torch.float32, device="cpu")
+            return nn.Parameter((drawn * scale).to(device))
+
+        def zeros(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.zeros(*shape, dtype=torch.float32, device=device))
 
         self.first = normal(size, hidden, features, scale=scale)
         self.first_bias = normal(size, hidden, 1, scale=0.5)
         # The last layer starts at zero, so that training starts from the log-factors alone.
-        self.last = nn.Parameter(
-            torch.zeros(size, logits, hidden, dtype=torch.float32, device="cpu")
-        )
-        self.last_bias = nn.Parameter(
-            torch.zeros(size, logits, 1, dtype=torch.float32, device="cpu")
-        )
-        self.bypass = nn.Parameter(
-            torch.zeros(size, logits, features, dtype=torch.float32, device="cpu")
-        )
+        self.last = zeros(size, logits, hidden)
+        self.last_bias = zeros(size, logits, 1)
+        self.bypass = zeros(size, logits, features)
         self.first_mask: nn.Parameter | None = None
         self.bypass_mask: nn.Parameter | None = None
+        self.first_context: nn.Parameter | None = None
+        self.bypass_context: nn.Parameter | None = None
+        if num_context:
+            self.first_context = normal(size, hidden, num_context, scale=num_context**-0.5)
+            self.bypass_context = zeros(size, logits, num_context)
         if takes_masks:
             self.first_mask = normal(size, hidden, inputs, scale=scale)
-            self.bypass_mask = nn.Parameter(
-                torch.zeros(size, logits, inputs, dtype=torch.float32, device="cpu")
-            )
+            self.bypass_mask = zeros(size, logits, inputs)
 
     def forward(
-        self, inputs: Tensor, mask: Tensor | None, members: Tensor | None = None
+        self,
+        inputs: Tensor,
+        mask: Tensor | None,
+        context: Tensor | None = None,
+        members: Tensor | None = None,
     ) -> Float[Tensor, "variable logit batch"]:
-        before, linear = self._first_layer(inputs, mask, members)
+        before, linear = self._first_layer(inputs, mask, context, members)
         last = _some(self.last, members)
         return torch.baddbmm(_some(self.last_bias, members), last, before.tanh()) + linear
 
     def with_flips(
-        self, inputs: Tensor, moves: Tensor, mask: Tensor | None
+        self, inputs: Tensor, moves: Tensor, mask: Tensor | None, context: Tensor | None
     ) -> tuple[Float[Tensor, "variable logit batch"], Float[Tensor, "variable input logit batch"]]:
         size, num_inputs, num_features, batch = moves.shape
         hidden, logits = self.first.shape[1], self.last.shape[1]
         flipped = num_inputs * num_features  # context comes after these
-        before, linear = self._first_layer(inputs, mask, None)
+        before, linear = self._first_layer(inputs, mask, context, None)
         base = torch.baddbmm(self.last_bias, self.last, before.tanh()) + linear
         if mask is not None:
             moves = moves * mask[:, :num_inputs, None]
@@ -199,7 +210,11 @@ class _Networks(nn.Module):
         return base, (moved + (linear + self.last_bias)[:, :, None]).transpose(1, 2)
 
     def _first_layer(
-        self, inputs: Tensor, mask: Tensor | None, members: Tensor | None
+        self,
+        inputs: Tensor,
+        mask: Tensor | None,
+        context: Tensor | None,
+        members: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         """Pre-activations of the hidden units, and the linear bypass."""
         if mask is not None:
@@ -210,6 +225,12 @@ class _Networks(nn.Module):
         if mask is not None and self.first_mask is not None and self.bypass_mask is not None:
             before = torch.baddbmm(before, _some(self.first_mask, members), mask)
             linear = torch.baddbmm(linear, _some(self.bypass_mask, members), mask)
+        if context is not None and self.first_context is not None:
+            assert self.bypass_context is not None
+            if context.ndim == 2:  # the same for all variables
+                context = context.expand(len(before), -1, -1)
+            before = torch.baddbmm(before, _some(self.first_context, members), context)
+            linear = torch.baddbmm(linear, _some(self.bypass_context, members), context)
         return before, linear
 
 

@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from deltaai.conditionals.base import Conditionals, Known
+from deltaai.conditionals.base import Conditionals, Context, Known
 from deltaai.conditionals.dense import DenseLayers, uniform_weights
 from deltaai.conditionals.layout import Block, Layout
 from deltaai.errors import ConfigError, Setting
@@ -40,6 +40,7 @@ class MaskedAutoencoder(Conditionals):
     layout : variables and their inputs.
     hidden : units of each hidden layer.
     depth : number of hidden layers.
+    num_context : features of a column that every conditional sees.
     generator : randomness of the initial weights.
     """
 
@@ -49,17 +50,24 @@ class MaskedAutoencoder(Conditionals):
         hidden: int = 512,
         depth: int = 3,
         *,
+        num_context: int = 0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         self.layout = layout
-        self.hidden = hidden
-        self.body = DenseLayers(layout.encoding.num_rows, hidden, depth, generator)
+        self.hidden, self.num_context = hidden, num_context
+        self.body = DenseLayers(
+            layout.encoding.num_rows + num_context, hidden, depth, generator, layout.device
+        )
         width = self.body.num_outputs
-        self.heads = nn.Parameter(uniform_weights((layout.num_rows, width), width, generator))
-        self.head_biases = nn.Parameter(uniform_weights((layout.num_rows,), width, generator))
+        self.heads = nn.Parameter(
+            uniform_weights((layout.num_rows, width), width, generator, layout.device)
+        )
+        self.head_biases = nn.Parameter(
+            uniform_weights((layout.num_rows,), width, generator, layout.device)
+        )
         self.marginals = nn.Parameter(
-            torch.zeros(layout.num_rows, dtype=torch.float32, device="cpu")
+            torch.zeros(layout.num_rows, dtype=torch.float32, device=layout.device)
         )
 
     def parameter_groups(
@@ -73,23 +81,28 @@ class MaskedAutoencoder(Conditionals):
         ]
 
     def logits(
-        self, features: Float[Tensor, "feature batch"], known: Known = None
+        self,
+        features: Float[Tensor, "feature batch"],
+        known: Known = None,
+        context: Context = None,
     ) -> Float[Tensor, "row batch"]:
         """Correction of every variable at full states."""
-        return torch.cat([self._base(block, features, known) for block in self.layout.blocks])
+        bases = [self._base(block, features, known, context) for block in self.layout.blocks]
+        return torch.cat(bases)
 
     def logits_and_flips(
         self,
         features: Float[Tensor, "feature batch"],
         flipped: Float[Tensor, "feature batch"],
         known: Known = None,
+        context: Context = None,
     ) -> tuple[Float[Tensor, "row batch"], Float[Tensor, "flip batch"]]:
         """Corrections at full states, and with each input in turn at its value in ``flipped``."""
         rows, flips = [], []
         for block in self.layout.blocks:
-            base = self._base(block, features, known)
+            base = self._base(block, features, known, context)
             rows.append(base)
-            flips.append(self._flips(block, base, features, flipped, known))
+            flips.append(self._flips(block, base, features, flipped, known, context))
         return torch.cat(rows), torch.cat(flips)
 
     def logits_at(
@@ -98,6 +111,7 @@ class MaskedAutoencoder(Conditionals):
         members: Int[Tensor, "pair"],
         inputs: Float[Tensor, "pair input feature batch"],
         known: Float[Tensor, "pair input"] | Float[Tensor, "pair input batch"] | None = None,
+        context: Float[Tensor, "pair context batch"] | None = None,
     ) -> Float[Tensor, "pair logit batch"]:
         """Correction of some members of a block at given encoded inputs."""
         where = self.layout.blocks[block]
@@ -107,7 +121,8 @@ class MaskedAutoencoder(Conditionals):
             mask = mask & ((known[:, :, None] if known.ndim == 2 else known) > 0)
         seen = mask.expand(-1, -1, batch).transpose(1, 2).flatten(0, 1)
         values = inputs.permute(0, 3, 1, 2).flatten(0, 1)
-        logits = self._rows(where, members.repeat_interleave(batch), values, seen)
+        around = None if context is None else context.transpose(1, 2).flatten(0, 1)
+        logits = self._rows(where, members.repeat_interleave(batch), values, seen, around)
         return logits.view(pairs, batch, where.num_logits).transpose(1, 2)
 
     @torch.no_grad()
@@ -128,14 +143,22 @@ class MaskedAutoencoder(Conditionals):
         self.head_biases.copy_(rows)
         self.marginals.copy_(rows)
 
-    def _base(self, block: Block, features: Tensor, known: Known) -> Float[Tensor, "row batch"]:
+    def _base(
+        self, block: Block, features: Tensor, known: Known, context: Context
+    ) -> Float[Tensor, "row batch"]:
         """Rows of one block at full states."""
         batch = features.shape[1]
-        member = torch.arange(block.size, device="cpu").repeat_interleave(batch)
-        column = torch.arange(batch, device="cpu").repeat(block.size)
+        member = torch.arange(block.size, device=features.device).repeat_interleave(batch)
+        column = torch.arange(batch, device=features.device).repeat(block.size)
         mask = self._mask(block, batch, known).transpose(1, 2).flatten(0, 1)
         parts = [
-            self._rows(block, some, features[block.feature_rows[some], at[:, None, None]], seen)
+            self._rows(
+                block,
+                some,
+                features[block.feature_rows[some], at[:, None, None]],
+                seen,
+                None if context is None else context.T[at],
+            )
             for some, at, seen in _chunks(member, column, mask)
         ]
         logits = torch.cat([features.new_zeros(0, block.num_logits), *parts])
@@ -143,20 +166,27 @@ class MaskedAutoencoder(Conditionals):
         return logits.transpose(1, 2).flatten(0, 1)
 
     def _flips(
-        self, block: Block, base: Tensor, features: Tensor, flipped: Tensor, known: Known
+        self,
+        block: Block,
+        base: Tensor,
+        features: Tensor,
+        flipped: Tensor,
+        known: Known,
+        context: Context,
     ) -> Float[Tensor, "flip batch"]:
         """Flip rows of one block; where an input is not known, a flip changes nothing."""
         batch = features.shape[1]
         mask = self._mask(block, batch, known)
-        member, place, column = mask.nonzero(as_tuple=True)
+        member, place, column = mask[:, : block.num_flipped].nonzero(as_tuple=True)
         parts = [base.new_zeros(0, block.num_logits)]
         for some, slot, at in _chunks(member, place, column):
             rows = block.feature_rows[some]
             values = features[rows, at[:, None, None]]
-            here = torch.arange(len(some), device="cpu")
+            here = torch.arange(len(some), device=some.device)
             values[here, slot] = flipped[rows[here, slot], at[:, None]]
-            parts.append(self._rows(block, some, values, mask[some, :, at]))
-        shape = (block.size, block.num_logits, block.num_inputs, batch)
+            around = None if context is None else context.T[at]
+            parts.append(self._rows(block, some, values, mask[some, :, at], around))
+        shape = (block.size, block.num_logits, block.num_flipped, batch)
         start = base.view(block.size, block.num_logits, 1, batch).expand(shape)
         by_slot = start.permute(0, 2, 3, 1)  # logits last, as rows of the network have them
         moved = by_slot.index_put((member, place, column), torch.cat(parts))
@@ -168,22 +198,29 @@ class MaskedAutoencoder(Conditionals):
         member: Int[Tensor, "item"],
         values: Float[Tensor, "item input feature"],
         mask: Bool[Tensor, "item input"],
+        context: Float[Tensor, "item context"] | None = None,
     ) -> Float[Tensor, "item logit"]:
         """Logits of one member of a block in each row, given its encoded inputs and a mask."""
-        own = block.first_row + torch.arange(block.size * block.num_logits, device="cpu")
+        own = block.first_row + torch.arange(block.size * block.num_logits, device=member.device)
         logits = self.marginals[own].view(block.size, block.num_logits)[member]
-        seeing = mask.any(1).nonzero().squeeze(1)
+        if context is not None:  # then there is always something to see
+            seeing = torch.arange(len(member), device=member.device)
+        else:
+            seeing = mask.any(1).nonzero().squeeze(1)
         parts = []
         for (chosen,) in _chunks(seeing):
             some = member[chosen]
             masked = values[chosen] * mask[chosen][:, :, None]
             spread = masked.new_zeros(len(chosen), self.layout.encoding.num_rows + 1)
             spread.scatter_(1, block.feature_rows[some].flatten(1), masked.flatten(1))
-            state = self.body(spread[:, :-1])  # padding was written to the last
+            seen = spread[:, :-1]  # padding was written to the last
+            if context is not None:
+                seen = torch.cat((seen, context[chosen]), dim=1)
+            state = self.body(seen)
             # The heads of the whole block as one product: cheaper than a gather of heads a row.
             every = functional.linear(state, self.heads[own], self.head_biases[own])
             by_member = every.view(len(chosen), block.size, block.num_logits)
-            parts.append(by_member[torch.arange(len(chosen), device="cpu"), some])
+            parts.append(by_member[torch.arange(len(chosen), device=chosen.device), some])
         return logits.index_copy(0, seeing, torch.cat(parts)) if parts else logits
 
     def _mask(self, block: Block, batch: int, known: Known) -> Bool[Tensor, "variable input batch"]:

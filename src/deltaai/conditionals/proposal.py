@@ -1,133 +1,195 @@
 """q itself: conditionals of every variable given what is known, as a product over an order.
 
-    log q(x) = Σ_v log q(x_v | known of v),   logits = β · log-factors inside + correction
+    log q(x) = Σ_v log q(x_v | known of v),   parameters of v's head = knowledge + correction
 
-A :class:`Proposal` joins a family of corrections with the log-factors of the target. ``β`` is the
-inverse temperature of the target, which training may raise from a small value to one. Orders enter
-only through ``known``: which inputs each variable may see, per slot and column.
+A :class:`Proposal` joins what q knows before training with a family of corrections. It sees the
+target live: where p learns, what q knows follows. Orders enter only through ``known``: which
+inputs each variable may see, per slot and column.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
 
-from deltaai.conditionals.base import Conditionals, Known
-from deltaai.conditionals.informed import FactorTerms
-from deltaai.conditionals.layout import Block, Layout
+from deltaai.conditionals.base import Conditionals, Context, Known
+from deltaai.conditionals.knowledge import FactorKnowledge, Knowledge, NoKnowledge
+from deltaai.conditionals.layout import Layout
 from deltaai.errors import ModelError, Setting
 from deltaai.graphs import Dag
-from deltaai.models import FactorGraph
+from deltaai.models import FactorGraph, Target
+
+Observed = Bool[Tensor, "var batch"]
 
 
 class Proposal:
-    """A sampler's distribution: a target's factors, and conditionals that correct them.
+    """A sampler's distribution: what is known of a target, and conditionals that correct it.
 
     Parameters
     ----------
-    model : the target, all of whose factors are positive.
+    target : p, all of whose factors are positive.
     conditionals : the corrections.
-    is_informed : whether log-factors inside the known are part of the logits.
+    knowledge : what q knows before training; ``True`` for the log-factors inside the known,
+        ``False`` for nothing.
+    context_network : maps what is given with each column, one row each, to features that every
+        conditional sees; trained with q.
     """
 
     def __init__(
-        self, model: FactorGraph, conditionals: Conditionals, *, is_informed: bool = True
+        self,
+        target: Target | FactorGraph,
+        conditionals: Conditionals,
+        *,
+        knowledge: Knowledge | bool = True,
+        context_network: nn.Module | None = None,
     ) -> None:
-        refuse_zeros(model)
-        self.model = model
-        self.conditionals = conditionals
-        self.is_informed = is_informed
+        self.target = target if isinstance(target, Target) else Target(target)
+        self.conditionals, self.context_network = conditionals, context_network
         self.layout: Layout = conditionals.layout
-        self.terms = FactorTerms(model, self.layout)
+        first = next(iter(conditionals.parameters()), None)
+        self.dtype = self.target.model.dtype if first is None else first.dtype
+        refuse_zeros(self.model)
+        if knowledge is True:
+            knowledge = FactorKnowledge(self.target.model, self.layout)
+        self.knowledge = knowledge or NoKnowledge(self.layout)
 
+    @property
+    def model(self) -> FactorGraph:
+        """The target as it is at this moment, in the precision of the conditionals."""
+        return self.target.now(self.dtype)
+
+    @property
     def scorer(self) -> FactorGraph:
-        """Return the target in double precision: scores of large models are sums of many factors.
+        """The target as it is at this moment, in double: scores are sums of many factors."""
+        return self.target.now(torch.float64)
 
-        It does not follow a target that learns: take it anew when that has changed.
-        """
-        return self.model.to(dtype=torch.float64)
+    @property
+    def device(self) -> torch.device:
+        """Where it is evaluated."""
+        return self.layout.device
 
-    def factor_logits(
-        self, columns: Int[Tensor, "var batch"], known: Known = None, beta: float | int = 1.0
+    @property
+    def is_informed(self) -> bool:
+        """Whether q knows anything before training."""
+        return not isinstance(self.knowledge, NoKnowledge)
+
+    def tempered(self, beta: float | int) -> Proposal:
+        """Return the same conditionals for the target at another inverse temperature."""
+        target = self.target.tempered(beta)
+        if target is self.target:
+            return self
+        return Proposal(
+            target,
+            self.conditionals,
+            knowledge=self.knowledge,
+            context_network=self.context_network,
+        )
+
+    @property
+    def trained(self) -> nn.ModuleDict:
+        """Everything of it that is trained."""
+        parts: dict[str, nn.Module] = {"conditionals": self.conditionals}
+        if self.context_network is not None:
+            parts["context_network"] = self.context_network
+        return nn.ModuleDict(parts)
+
+    def parameter_groups(self, learning_rate: float | int) -> list[dict[str, Any]]:
+        """Groups for an optimiser; some parameters may have another rate."""
+        groups = self.conditionals.parameter_groups(learning_rate)
+        if self.context_network is not None:
+            learned = list(self.context_network.parameters())
+            groups.append({"params": learned, "lr": learning_rate})
+        return groups
+
+    def context_of(
+        self, given: Float[Tensor, "batch *feature"] | None
+    ) -> Float[Tensor, "context batch"] | None:
+        """Features of what is given with each column, one column each; computed once for all."""
+        if self.context_network is None or given is None:
+            return None
+        features: Tensor = self.context_network(given)
+        return features.T
+
+    def features(self, columns: Int[Tensor, "var batch"]) -> Float[Tensor, "feature_row batch"]:
+        """Full states, encoded."""
+        return self.layout.encoding.encode(columns, self.dtype)
+
+    def known_logits(
+        self, columns: Int[Tensor, "var batch"], known: Known = None
     ) -> Float[Tensor, "row batch"]:
-        """Log-factors inside each variable and its known inputs, as logits."""
-        if not self.is_informed:
-            return torch.zeros(
-                self.layout.num_rows, columns.shape[1], dtype=self.model.dtype, device="cpu"
-            )
-        with torch.no_grad():
-            return beta * self.terms.logits(self.model.groups, columns, known)
+        """What q knows of every variable before training, at full states."""
+        return self.knowledge.logits(self.model, columns, known)
 
     def log_conditionals(
-        self, columns: Int[Tensor, "var batch"], known: Known = None, beta: float | int = 1.0
+        self,
+        columns: Int[Tensor, "var batch"],
+        known: Known = None,
+        context: Context = None,
     ) -> Float[Tensor, "var batch"]:
         """Log q(x_v | known) of every variable at full states."""
-        features = self.layout.encoding.encode(columns, self.model.dtype)
-        logits = self.conditionals.logits(features, known)
-        logits = logits + self.factor_logits(columns, known, beta)
-        return log_conditionals_of(self.layout, logits, columns)
+        logits = self.conditionals.logits(self.features(columns), known, context)
+        return log_conditionals_of(self.layout, logits + self.known_logits(columns, known), columns)
 
     def log_prob(
-        self, columns: Int[Tensor, "var batch"], known: Known = None, beta: float | int = 1.0
+        self,
+        columns: Int[Tensor, "var batch"],
+        known: Known = None,
+        observed: Observed | None = None,
+        context: Context = None,
     ) -> Float[Tensor, "batch"]:
-        """Log q(x) of full states under the order that ``known`` describes."""
-        return self.log_conditionals(columns, known, beta).sum(0)
+        """Log q(x) of full states under the order that ``known`` describes, given what is observed.
+
+        Parameters
+        ----------
+        observed : variables that are given in each column, and so have no conditional.
+        """
+        log_q = self.log_conditionals(columns, known, context)
+        return log_q.sum(0) if observed is None else (log_q * ~observed).sum(0)
 
 
 def log_conditionals_of(
     layout: Layout, logits: Float[Tensor, "row batch"], columns: Int[Tensor, "var batch"]
 ) -> Float[Tensor, "var batch"]:
-    """Log-probability of each variable's state under relative logits in the layout's order."""
-    batch = columns.shape[1]
-    result = logits.new_zeros(layout.num_variables, batch)
+    """Log q of each variable's value, from the parameters of all heads in the layout's order."""
+    result = logits.new_zeros(layout.num_variables, columns.shape[1])
     for block in layout.blocks:
-        rows = logits[block.rows].view(block.size, block.num_logits, batch)
-        states = columns.index_select(0, block.variables)
-        result = result.index_copy(0, block.variables, log_softmax_at(rows, states))
+        values = columns.index_select(0, block.variables)
+        log_q = block.head.log_density(block.rows_of(logits), values)
+        result = result.index_copy(0, block.variables, log_q)
     return result
-
-
-def log_softmax_at(
-    logits: Float[Tensor, "*lead logit batch"], states: Int[Tensor, "*lead batch"]
-) -> Float[Tensor, "*lead batch"]:
-    """Log-probability of a state under logits relative to the first state."""
-    if logits.shape[-2] == 1:  # two states
-        sign = states.to(logits.dtype).mul(2).sub(1)
-        return torch.nn.functional.logsigmoid(sign * logits.squeeze(-2))
-    full = with_first(logits)
-    chosen = full.gather(-2, states.long().unsqueeze(-2)).squeeze(-2)
-    return chosen - full.logsumexp(-2)
-
-
-def with_first(logits: Float[Tensor, "*lead logit batch"]) -> Float[Tensor, "*lead state batch"]:
-    """Put the first state's logit, zero, in front."""
-    zero = torch.zeros_like(logits[..., :1, :]) if logits.shape[-2] else None
-    if zero is None:
-        zero = logits.new_zeros(*logits.shape[:-2], 1, logits.shape[-1])
-    return torch.cat((zero, logits), dim=-2)
 
 
 def known_under(
     layout: Layout, dags: Sequence[Dag], dtype: torch.dtype = torch.float32
 ) -> Float[Tensor, "slot dag"]:
-    """Which inputs come before their variable, in each of several orders."""
+    """Which inputs come before their variable, in each of several orders; context never does."""
     rank = np.empty((layout.num_variables + 1, len(dags)), dtype=np.int64)
     rank[-1] = layout.num_variables  # padding comes after everything
     for number, dag in enumerate(dags):
         rank[list(dag.order), number] = np.arange(layout.num_variables)
-    before = rank[layout.slot_input.numpy()] < rank[layout.slot_variable.numpy()]
-    return torch.from_numpy(before).to(dtype)
+    variable, seen = layout.slot_variable.cpu().numpy(), layout.slot_input.cpu().numpy()
+    before = rank[seen] < rank[variable]
+    before &= (layout.first_flip_of >= 0).cpu().numpy()[:, None]
+    return torch.from_numpy(before).to(layout.device, dtype)
 
 
-def logits_of_block(
-    block: Block, logits: Float[Tensor, "row batch"]
-) -> Float[Tensor, "variable logit batch"]:
-    """Rows of one block."""
-    return logits[block.rows].view(block.size, block.num_logits, logits.shape[1])
+def known_given(
+    layout: Layout, before: Float[Tensor, "slot batch"], observed: Observed
+) -> Float[Tensor, "slot batch"]:
+    """Which inputs are known: those that come before their variable, and those observed.
+
+    Parameters
+    ----------
+    before : which inputs come before, in each column's order, as :func:`known_under` has it.
+    observed : which variables are observed in each column.
+    """
+    padded = torch.cat((observed, torch.zeros_like(observed[:1])))
+    return torch.maximum(before, padded.index_select(0, layout.slot_input).to(before.dtype))
 
 
 def refuse_zeros(model: FactorGraph) -> None:

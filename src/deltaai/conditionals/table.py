@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from deltaai.conditionals.base import Conditionals, Known
+from deltaai.conditionals.base import Conditionals, Context, Known
 from deltaai.conditionals.layout import Block, Layout
 from deltaai.conditionals.local import gather_inputs
 from deltaai.conditionals.proposal import Proposal
@@ -58,15 +58,20 @@ class TableConditionals(Conditionals):
         self._index = [_Index(block, layout.num_states) for block in layout.blocks]
         self.indices = nn.ModuleList(self._index)
         self.tables = nn.ParameterList(
-            torch.zeros(index.num_entries, block.num_logits, dtype=torch.float32, device="cpu")
+            torch.zeros(
+                index.num_entries, block.num_logits, dtype=torch.float32, device=layout.device
+            )
             for block, index in zip(layout.blocks, self._index, strict=True)
         )
 
     def logits(
-        self, features: Float[Tensor, "feature_row batch"], known: Known = None
+        self,
+        features: Float[Tensor, "feature_row batch"],
+        known: Known = None,
+        context: Context = None,
     ) -> Float[Tensor, "row batch"]:
         """Correction of every variable at full states."""
-        _refuse_masks(known)
+        _refuse_masks(known, context)
         rows = [features.new_zeros(0, features.shape[1])]
         for number, block in enumerate(self.layout.blocks):
             entries = self._index[number].entries(gather_inputs(block, features))
@@ -78,9 +83,10 @@ class TableConditionals(Conditionals):
         features: Float[Tensor, "feature_row batch"],
         flipped: Float[Tensor, "feature_row batch"],
         known: Known = None,
+        context: Context = None,
     ) -> tuple[Float[Tensor, "row batch"], Float[Tensor, "flip batch"]]:
         """Corrections at full states, and with each input in turn at its value in ``flipped``."""
-        _refuse_masks(known)
+        _refuse_masks(known, context)
         rows = [features.new_zeros(0, features.shape[1])]
         flips = list(rows)
         for number, block in enumerate(self.layout.blocks):
@@ -98,9 +104,10 @@ class TableConditionals(Conditionals):
         members: Int[Tensor, "pair"],
         inputs: Float[Tensor, "pair input feature batch"],
         known: Float[Tensor, "pair input"] | Float[Tensor, "pair input batch"] | None = None,
+        context: Float[Tensor, "pair context batch"] | None = None,
     ) -> Float[Tensor, "pair logit batch"]:
         """Correction of some members of a block at given encoded inputs."""
-        _refuse_masks(known)
+        _refuse_masks(known, context)
         return self._read(block, self.entries(block, members, inputs))
 
     def entries(
@@ -167,15 +174,15 @@ class _Index(nn.Module):
 
     def __init__(self, block: Block, num_states: Sequence[int]) -> None:
         super().__init__()
-        sizes = torch.tensor([*num_states, 1], dtype=torch.long, device="cpu")[
-            block.inputs
-        ]  # padding has one state
+        device = block.inputs.device
+        counted = torch.tensor([*num_states, 1], dtype=torch.long, device=device)
+        sizes = counted[block.inputs]  # padding has one state
         after = torch.cat((sizes, torch.ones_like(sizes[:, :1])), 1)[:, 1:]
         strides = after.flip(1).cumprod(1).flip(1)
         counts = sizes.prod(1)
         self.num_entries = int(counts.sum())
         # A positive feature f says "state f" if one-hot and "state 1" if it is the only one.
-        digit = torch.arange(block.num_features, device="cpu").expand(*sizes.shape, -1)
+        digit = torch.arange(block.num_features, device=device).expand(*sizes.shape, -1)
         digit = torch.where((sizes == 2)[..., None], torch.ones_like(digit), digit)
         self.register_buffer("first", counts.cumsum(0) - counts, persistent=False)
         self.register_buffer("counts", counts, persistent=False)
@@ -215,10 +222,10 @@ def exact_proposal(model: FactorGraph, dag: Dag) -> Proposal:
     >>> bool(log_weights[0].isclose(log_weights[1]))  # both are log Z
     True
     """
-    tables = TableConditionals(Layout.build(model.num_states.tolist(), dag.parents))
-    tables.to(device=model.device, dtype=model.dtype)
+    layout = Layout.build(model.num_states.tolist(), dag.parents, device=model.device)
+    tables = TableConditionals(layout).to(dtype=model.dtype)
     tables.assign(exact_conditionals(model, dag))
-    return Proposal(model, tables, is_informed=False)
+    return Proposal(model, tables, knowledge=False)
 
 
 def _refuse_large(layout: Layout) -> None:
@@ -236,7 +243,9 @@ def _refuse_large(layout: Layout) -> None:
         )
 
 
-def _refuse_masks(known: Tensor | None) -> None:
+def _refuse_masks(known: Tensor | None, context: Tensor | None) -> None:
+    if context is not None:
+        raise GraphError("tables see no context: use a family of networks")
     if known is not None:
         raise GraphError(
             "tables know one order, in which every input is known: build the layout from the "

@@ -11,18 +11,20 @@ from deltaai.fitting.defaults import (
 from deltaai.fitting.fit_model import fit
 from deltaai.fitting.loading import load_sampler
 from deltaai.fitting.posterior import bytes_of_samples
-from deltaai.fitting.proposals import build_proposal
+from deltaai.fitting.runs import set_up_run
 from deltaai.fitting.sampler import DRAWN_PER_SAMPLE, Sampler
+from deltaai.fitting.spec import SamplerSpec
 
 __all__ = [
     "DRAWN_PER_SAMPLE",
     "Sampler",
+    "SamplerSpec",
     "TrainingCost",
-    "build_proposal",
     "bytes_of_samples",
     "fit",
     "flat_log_partition",
     "load_sampler",
+    "set_up_run",
     "suitable_config",
     "suitable_graph",
     "suitable_hidden",

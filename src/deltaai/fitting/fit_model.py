@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 import torch
+from torch import Tensor
 
 from deltaai.arguments import checked_count, checked_seed
-from deltaai.conditionals import refuse_zeros
+from deltaai.conditionals import refuse_zeros, without_vertices
 from deltaai.errors import ConfigError, ModelError, Setting, StateError
 from deltaai.fitting.defaults import suitable_config, suitable_graph, suitable_hidden
 from deltaai.fitting.initial import check_initial, start_from_messages
-from deltaai.fitting.proposals import EvidenceKind, build_proposal
+from deltaai.fitting.runs import default_most_observed, set_up_run
 from deltaai.fitting.sampler import Sampler
+from deltaai.fitting.spec import EvidenceFor, SamplerSpec
+from deltaai.graphs import ChordalGraph
 from deltaai.io import as_model
 from deltaai.models import FactorGraph, States, smoothed
 from deltaai.progress import Fraction, fractions_of, reporting
-from deltaai.sampling import Orders, OrdersKind
+from deltaai.sampling import OrdersKind
 from deltaai.threads import limited_threads
-from deltaai.training import (
-    AnyEvidence,
-    FixedEvidence,
-    MetricsLog,
-    Task,
-    Trainer,
-    TrainingProgress,
-    inverse_temperature_at,
-    task_of,
-)
+from deltaai.training import MetricsLog, TrainingProgress, inverse_temperature_at
 
 # The weights that training looks at are those of one evidence or none, no reason to stop.
 WITH_EVIDENCE = {"steps": 1200, "polish_steps": 0, "target_ess": None}
@@ -42,15 +37,16 @@ WITH_EVIDENCE = {"steps": 1200, "polish_steps": 0, "target_ess": None}
 def fit(
     model: FactorGraph | str | Path,
     *,
-    orders: OrdersKind = "one",
+    orders: OrdersKind | None = None,
     seed: int = 0,
-    family: str = "local",
+    family: str | None = None,
     hidden: int | None = None,
-    is_informed: bool = True,
+    is_informed: bool | None = None,
     evidence: str | Sequence[str] | None = None,
     most_observed: int | None = None,
     smoothing: float | int | None = None,
     initial: str | None = None,
+    start: Sampler | None = None,
     states: States | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
@@ -58,6 +54,7 @@ def fit(
     progress: bool | Fraction | None = None,
     watch: Callable[[TrainingProgress], None] | None = None,
     threads: int = 1,
+    device: torch.device | str = "cpu",
     **settings: Any,  # noqa: ANN401
 ) -> Sampler:
     """Train a sampler for a model, with the local Delta objective unless another is named.
@@ -66,13 +63,14 @@ def fit(
     ----------
     model : the target, or the path of a file with one; its factors must be positive everywhere,
         unless ``smoothing`` is given.
-    orders : ``"one"`` trains one order; ``"many"`` trains random orders, so that the sampler can be
-        asked in any of them.
+    orders : ``"one"``, the default, trains one order; ``"many"`` trains random orders, so that the
+        sampler can be asked in any of them.
     seed : of all randomness.
-    family : conditionals of q: ``"local"`` (a small network a variable), ``"table"`` (small widths)
-        or ``"mae"`` (the paper's masked autoencoder).
+    family : conditionals of q: ``"local"`` (the default, a small network a variable), ``"table"``
+        (small widths) or ``"mae"`` (the paper's masked autoencoder).
     hidden : hidden units of the networks (default: from the model and the family).
-    is_informed : whether log-factors among known variables are part of the conditionals.
+    is_informed : whether log-factors among known variables are part of the conditionals; they are
+        by default.
     evidence : ``"any"`` trains one q for any evidence: its conditionals see the evidence among
         their descendants, so that answers under new evidence have nearly even weights. A list of
         names trains q given the values of these variables, which are then needed every time; they
@@ -83,6 +81,8 @@ def fit(
     initial : ``"bp"`` starts q at the messages of loopy belief propagation, if they converge; on
         forests of factors over two variables q is exact then. By default it starts at the
         log-factors alone.
+    start : a sampler to go on from, for the same variables and a graph that contains the model's:
+        after a model was edited, or to train a sampler further. What q is, is then the same.
     states : train at these states (a data set, a buffer) instead of those q draws.
     checkpoint : file to keep the state of the run in; needed to resume.
     resume : continue from that file if it exists.
@@ -91,6 +91,7 @@ def fit(
         called with the fraction done.
     watch : called after every update.
     threads : threads for training; more than one pays only for wide models on a quiet machine.
+    device : where to train, such as ``"cuda"``; the sampler stays there.
     settings : any field of ``TrainingConfig``, such as ``steps``, ``time_limit`` or ``objective``.
 
     Examples
@@ -102,66 +103,50 @@ def fit(
     True
     """
     entered = time.perf_counter()
-    model, seed = _checked_model(model, orders), checked_seed(seed)
+    model, seed = _checked_model(model).to(device=device), checked_seed(seed)
     threads = checked_count("threads", threads, 1)
-    hidden = None if hidden is None else checked_count("hidden", hidden, 1)
-    check_initial(initial)
-    target = model if smoothing is None else smoothed(model, smoothing)
+    asked: dict[str, Any] = {
+        "orders": orders,
+        "family": family,
+        "hidden": hidden,
+        "is_informed": is_informed,
+    }
+    asked |= {"evidence": _given(model, evidence), "smoothing": smoothing}
+    spec = _spec(model, start, asked)
+    target = model if spec.smoothing is None else smoothed(model, spec.smoothing)
     refuse_zeros(target)
-    given = _given(model, evidence, orders, states, settings)
-    if initial is not None and isinstance(given, tuple):
-        raise ConfigError(
-            Setting("initial", "bp"),
-            " starts from messages without evidence, and here there is some every time: leave it "
-            "out, or choose ",
-            Setting("evidence", "any"),
-        )
-    sources = Orders.of(suitable_graph(model, given if isinstance(given, tuple) else ()), orders)
-    width = hidden or suitable_hidden(target, family)
-    proposal = build_proposal(
-        model,
-        sources,
-        width,
-        family=family,
-        is_informed=is_informed,
-        evidence=given,
-        smoothing=smoothing,
-        seed=seed,
-    )
+    fixed = spec.evidence if isinstance(spec.evidence, tuple) else ()
+    _check_start(initial, start, fixed)
+    graph = suitable_graph(model, fixed) if start is None else _graph_of(start, model, fixed)
+    proposal, sources = spec.build(model, graph, seed=seed)
+    if start is not None:
+        proposal.conditionals.load_state_dict(start.proposal.conditionals.state_dict())
+    if states is not None:
+        settings = {"values": "data", **settings}
+    usual = {} if spec.evidence is None else WITH_EVIDENCE
     config = suitable_config(
         target,
         proposal.layout.num_slots,
-        width,
-        family,
-        is_many=orders == "many",
+        spec.hidden,
+        spec.family,
+        is_many=spec.orders == "many",
         seed=seed,
-        **({} if given is None else WITH_EVIDENCE) | settings,
+        **{**usual, **settings},
     )
-    identity: dict[str, str | int | float] = {
-        "model": model.content_hash(),
-        "orders": orders,
-        "family": family,
-        "hidden": width,
-        "is_informed": int(is_informed),
-        "smoothing": smoothing or 0,
-    }
+    identity: dict[str, str | int | float] = {"model": model.content_hash(learned=False)}
+    identity["spec"] = json.dumps(spec.to_dict(), sort_keys=True)
+    if start is not None:
+        identity["start"] = _hash_of(start.proposal.conditionals.state_dict().values())
     if initial is not None:
         identity["initial"] = initial
-        start_from_messages(proposal, orders, inverse_temperature_at(config, 0))
+        beta = inverse_temperature_at(config, 0)
+        start_from_messages(proposal.tempered(beta), spec.orders)
     if states is not None:
         identity["states"] = _content_hash(model, states)
-    if given == "any":
-        most = -(-model.num_variables // 3)
-        if most_observed is not None:
-            most = checked_count("most_observed", most_observed, 0, model.num_variables)
-        identity |= {"evidence": "any", "most_observed": most}
-        task: Task = AnyEvidence(proposal, sources, most)
-    elif given is not None:
-        identity["evidence"] = str(given)
-        task = FixedEvidence(proposal, sources, given)
-    else:
-        task = task_of(config, proposal, sources, states)
-    trainer = Trainer(task, config, identity)
+    most_observed = _most_observed(most_observed, spec, model.num_variables)
+    identity["most_observed"] = -1 if most_observed is None else most_observed
+    sampler = Sampler(model, proposal, sources, config, spec)
+    trainer = set_up_run(sampler, states=states, most_observed=most_observed, identity=identity)
     path = None if checkpoint is None else Path(checkpoint)
     is_resumed = resume and path is not None and path.exists()
     if is_resumed and path is not None:
@@ -179,14 +164,91 @@ def fit(
             trainer.history += log.rows
         told = fractions_of(progress, watch) if callable(progress) else reports.training
         trainer.run(checkpoint=path, metrics=log, watch=told)
-        history = [dict(row) for row in trainer.history]
-    return Sampler(model, proposal, sources, config, family, width, given, smoothing, history)
+        sampler.history = [dict(row) for row in trainer.history]
+    return sampler
 
 
-def _checked_model(model: FactorGraph | str | Path, orders: OrdersKind) -> FactorGraph:
-    """The model to train for, in orders that there are."""
-    if orders not in get_args(OrdersKind):
-        raise ConfigError(Setting("orders"), f" is {orders!r}: choose 'one' or 'many'")
+def _spec(model: FactorGraph, start: Sampler | None, asked: dict[str, Any]) -> SamplerSpec:
+    """What q is to be: as asked for, by default, or as the sampler to start from."""
+    if start is not None and not isinstance(start, Sampler):
+        raise ConfigError(Setting("start"), f" is a {type(start).__name__}: give a Sampler")
+    if asked["orders"] not in (None, *get_args(OrdersKind)):
+        raise ConfigError(Setting("orders"), f" is {asked['orders']!r}: choose 'one' or 'many'")
+    given = {name: value for name, value in asked.items() if value is not None}
+    if "hidden" in given:
+        given["hidden"] = checked_count("hidden", given["hidden"], 1)
+    if start is None:
+        family = given.get("family", SamplerSpec.family)
+        smooth = given.get("smoothing")
+        target = model if smooth is None else smoothed(model, smooth)
+        return SamplerSpec(**{"hidden": suitable_hidden(target, family), **given})
+    for name, value in given.items():
+        theirs = getattr(start.spec, name)
+        if theirs != value:
+            raise ConfigError(
+                "the sampler to start from has ",
+                Setting(name, theirs),
+                f", and {value!r} was asked for: leave it out, or fit without ",
+                Setting("start"),
+            )
+    return start.spec
+
+
+def _check_start(initial: str | None, start: Sampler | None, fixed: Sequence[int]) -> None:
+    """Refuse starts that exclude each other."""
+    check_initial(initial)
+    if initial is not None and start is not None:
+        raise ConfigError(
+            "a sampler to start from and ", Setting("initial", initial), " are two starts: give one"
+        )
+    if initial is not None and fixed:
+        raise ConfigError(
+            Setting("initial", "bp"),
+            " starts from messages without evidence, and here there is some every time: leave it "
+            "out, or choose ",
+            Setting("evidence", "any"),
+        )
+
+
+def _graph_of(start: Sampler, model: FactorGraph, observed: Sequence[int]) -> ChordalGraph:
+    """The graph of a sampler, if it is one for the model too."""
+    if start.model.variables != model.variables:
+        raise ModelError(
+            "the sampler to start from is for other variables or states than the model: fit "
+            "without it"
+        )
+    if not start.orders.graph.contains(without_vertices(model.markov_graph(), observed)):
+        raise ModelError(
+            "the model joins variables that the sampler to start from knows to be apart: fit "
+            "without it"
+        )
+    return start.orders.graph
+
+
+def _most_observed(most_observed: int | None, spec: SamplerSpec, num_variables: int) -> int | None:
+    if spec.evidence == "any":
+        if most_observed is None:
+            return default_most_observed(num_variables)
+        return checked_count("most_observed", most_observed, 0, num_variables)
+    if most_observed is not None:
+        raise ConfigError(
+            Setting("most_observed"),
+            f" is {most_observed}, but what is observed does not vary: choose ",
+            Setting("evidence", "any"),
+            ", or leave it out",
+        )
+    return None
+
+
+def _hash_of(tensors: Iterable[Tensor]) -> str:
+    digest = hashlib.sha256()
+    for value in tensors:
+        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _checked_model(model: FactorGraph | str | Path) -> FactorGraph:
+    """The model to train for."""
     found = as_model(model)
     if found.num_variables == 0:
         raise ModelError("the model has no variables, so there is nothing to train")
@@ -201,25 +263,10 @@ def _content_hash(model: FactorGraph, states: States) -> str:
     return hashlib.sha256(states.contiguous().cpu().numpy().tobytes()).hexdigest()
 
 
-def _given(
-    model: FactorGraph,
-    evidence: str | Sequence[str] | None,
-    orders: OrdersKind,
-    states: States | None,
-    settings: dict[str, Any],
-) -> EvidenceKind:
+def _given(model: FactorGraph, evidence: str | Sequence[str] | None) -> EvidenceFor:
     """Check what evidence q is to be trained for."""
-    if evidence is None:
-        return None
-    if orders != "one":
-        raise ConfigError("evidence is trained in one order: choose ", Setting("orders", "one"))
-    if states is not None or settings.get("objective", "delta") != "delta":
-        raise ConfigError(
-            "with evidence, q is trained with the Delta objective at its own states: leave out ",
-            Setting("states" if states is not None else "objective"),
-        )
-    if evidence == "any":
-        return "any"
+    if evidence is None or evidence == "any":
+        return evidence  # type: ignore[return-value]
     if isinstance(evidence, str) or not isinstance(evidence, Iterable):
         raise ConfigError(Setting("evidence"), f" is {evidence!r}: give 'any', or a list of names")
     variables = tuple(sorted({model.index(name) for name in evidence}))

@@ -46,16 +46,13 @@ def check_initial(initial: str | None) -> None:
 
 
 @torch.no_grad()
-def start_from_messages(
-    proposal: Proposal, orders: OrdersKind = "one", beta: float | int = 1.0
-) -> bool:
+def start_from_messages(proposal: Proposal, orders: OrdersKind = "one") -> bool:
     """Set the corrections of an untrained q to the messages of belief propagation.
 
     Parameters
     ----------
-    proposal : q.
+    proposal : q, at the temperature of the target that training begins with.
     orders : whether it is asked in one order or in many.
-    beta : inverse temperature of the target that training begins with.
 
     Returns
     -------
@@ -66,7 +63,6 @@ def start_from_messages(
         num_iterations=_ITERATIONS,
         damping=_DAMPING,
         tolerance=_TOLERANCE,
-        beta=beta,
     )
     if not found.is_converged:
         return False
@@ -75,7 +71,7 @@ def start_from_messages(
     first_of_slot = _first_of_slot(layout)
     rows = torch.zeros(layout.num_rows, dtype=torch.float64, device="cpu")
     shares = torch.zeros(int(first_of_slot[-1]), dtype=torch.float64, device="cpu")
-    for variables, slots, messages in _messages(proposal, found, beta):
+    for variables, slots, messages in _messages(proposal, found):
         is_inside = (slots >= 0).all(1) & proposal.is_informed
         varying = is_varying[slots] & is_inside[:, None]
         num_varying = varying.sum(1)
@@ -94,7 +90,7 @@ def start_from_messages(
 
 
 def _messages(
-    proposal: Proposal, found: BeliefPropagation, beta: float | int
+    proposal: Proposal, found: BeliefPropagation
 ) -> Iterator[tuple[Int[Tensor, "factor"], Int[Tensor, "factor other"], Tensor]]:
     """Messages of the factors of a group to one place of their scopes, relative to the first state.
 
@@ -114,7 +110,7 @@ def _messages(
                 variables.numpy()[:, None].repeat(len(others), 1), scopes[:, others].numpy()
             )
             if all(group.sizes[other] == 1 for other in others):
-                messages = beta * _own_messages(group, place)
+                messages = _own_messages(group, place)
             else:
                 messages = sent.to(group.ids.cpu(), variables, group.sizes[place])
             yield variables, torch.from_numpy(slots), messages

@@ -21,12 +21,12 @@ from deltaai.display import Card, Shown, listing, plural
 from deltaai.errors import Setting, StateError
 from deltaai.fitting.defaults import columns_at_once
 from deltaai.fitting.posterior import EvidenceDrawer
-from deltaai.fitting.proposals import EvidenceKind
+from deltaai.fitting.spec import EvidenceFor, SamplerSpec
 from deltaai.graphs import Dag, random_dag
 from deltaai.models import FactorGraph, States
-from deltaai.objectives import delta_residuals, draw_alternatives, prepare_delta
+from deltaai.objectives import delta_residuals, prepare_delta
 from deltaai.randomness import Randomness, as_generator
-from deltaai.sampling import ON_POLICY, Orders, Schedule, sample_ancestrally
+from deltaai.sampling import ON_POLICY, KeptSchedules, Orders, sample_ancestrally
 from deltaai.threads import Turn, limited_threads
 from deltaai.training import TrainingConfig
 
@@ -43,9 +43,7 @@ class TrainedNetwork(Shown):
     proposal : q.
     orders : the orders it was trained for.
     config : how it was trained.
-    family, hidden : which conditionals q has, and their width.
-    evidence : what evidence q was trained for: ``"any"``, some variables every time, or none.
-    smoothing : floor of zeros in the tables that q was trained on; the model keeps its zeros.
+    spec : what kind of q it is.
     history : estimates taken while training, one row each.
     kept_diagnostics : what judging it found, kept with the sampler in its file.
     """
@@ -54,24 +52,27 @@ class TrainedNetwork(Shown):
     proposal: Proposal
     orders: Orders
     config: TrainingConfig
-    family: str = "local"
-    hidden: int = 32
-    evidence: EvidenceKind = None
-    smoothing: float | int | None = None
+    spec: SamplerSpec = field(default_factory=SamplerSpec)
     history: list[dict[str, Any]] = field(default_factory=list)
     kept_diagnostics: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._schedules: dict[tuple[int, ...], Schedule] = {}
+        masks = {"masks": self.spec.has_masks, "is_given": False}
+        self._schedules = KeptSchedules(self.proposal, **masks)
         self._kept_drawer: EvidenceDrawer | None = None
-        self._turn = Turn()  # at these two
+        self._turn = Turn()  # at it
+
+    @property
+    def evidence(self) -> EvidenceFor:
+        """What evidence q was trained for: ``"any"``, some variables every time, or none."""
+        return self.spec.evidence
 
     def _card(self) -> Card:
         evidence = "none" if self.evidence is None else "any"
         if isinstance(self.evidence, tuple):
             evidence = listing(self.model.variables[v].name for v in self.evidence)
         rows = [
-            ("conditionals", f"{self.family}, {self.hidden} hidden units"),
+            ("conditionals", f"{self.spec.family}, {self.spec.hidden} hidden units"),
             ("orders", self.orders.kind),
             ("evidence", evidence),
         ]
@@ -90,11 +91,6 @@ class TrainedNetwork(Shown):
         title = f"Sampler for {plural(self.model.num_variables, 'variable')}"
         return Card(title, tuple(rows), tuple(doubts))
 
-    @property
-    def has_masks(self) -> bool:
-        """Whether conditionals must be told which of their inputs are known."""
-        return self.orders.kind == "many" or self.proposal.layout.has_context
-
     def random_order(self, seed: int) -> Dag:
         """Draw one of the orders this sampler knows: the only one, or a random one."""
         if self.orders.kind == "one":
@@ -111,7 +107,8 @@ class TrainedNetwork(Shown):
     ) -> tuple[States, Float[Tensor, "batch"]]:
         """Draw states from q, with their log q."""
         num_samples, generator = checked_samples(num_samples, 0), as_generator(generator)
-        schedule = self._schedule(self._checked(dag))
+        chosen = self._checked(dag)
+        schedule = self._schedules.of(self.orders.graph, chosen.order)
         layout, budget = self.proposal.layout, Budget.of() if budget is None else budget
         needed = _BYTES_PER_STATE * num_samples * layout.num_variables
         budget.refuse(f"{num_samples} samples", needed, "draw fewer at a time")
@@ -138,7 +135,7 @@ class TrainedNetwork(Shown):
         self.model.check_states(x)
         chosen = self._checked(dag)
         known_once = None
-        if self.has_masks:
+        if self.spec.has_masks:
             known_once = known_under(self.proposal.layout, [chosen])
         found = []
         with torch.no_grad(), limited_threads(1):
@@ -153,9 +150,9 @@ class TrainedNetwork(Shown):
         dag = self._checked(None)
         columns = self.sample_with_log_prob(num_samples, generator, dag=dag)[0].T.contiguous()
         known = None
-        if self.has_masks:
+        if self.spec.has_masks:
             known = known_under(self.proposal.layout, [dag]).expand(-1, columns.shape[1])
-        alternatives = draw_alternatives(columns, self.model.num_states, generator)
+        alternatives = self.proposal.layout.encoding.propose(columns, generator)
         with torch.no_grad(), limited_threads(1):
             batch = prepare_delta(self.proposal, columns, alternatives, known)
             mean = delta_residuals(self.proposal, batch).square().mean(1)
@@ -180,10 +177,3 @@ class TrainedNetwork(Shown):
         if not self.orders.graph.contains(dag.skeleton):
             raise StateError("the order is no orientation of the sampler's chordal graph")
         return dag
-
-    def _schedule(self, dag: Dag) -> Schedule:
-        with self._turn:
-            if dag.order not in self._schedules:
-                schedule = Schedule.build(self.proposal, [dag], masks=self.has_masks)
-                self._schedules[dag.order] = schedule
-            return self._schedules[dag.order]

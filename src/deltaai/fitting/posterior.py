@@ -9,20 +9,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
 from deltaai.budget import Budget
-from deltaai.conditionals import Proposal, known_given, known_under
+from deltaai.conditionals import Known, Proposal, known_given, known_under
 from deltaai.fitting.defaults import columns_at_once
 from deltaai.fitting.piece_clock import PieceClock
-from deltaai.graphs import Dag, maximum_cardinality_order
-from deltaai.models import FactorGraph
-from deltaai.sampling import GivenSchedule, Orders, sample_given, sample_sequentially
-from deltaai.threads import Turn
+from deltaai.graphs import maximum_cardinality_order
+from deltaai.models import FactorGraph, Target
+from deltaai.sampling import (
+    ON_POLICY,
+    Given,
+    KeptSchedules,
+    Orders,
+    Schedule,
+    sample_ancestrally,
+    sample_sequentially,
+)
 from deltaai.trust import (
     BLIND,
     Drawn,
@@ -48,7 +55,6 @@ _MOST_TIMES = 4  # as many samples as were asked for, where that helps
 _COPIES_MOVED, _COPIES, _NUMBERS_PER_SAMPLE, _SHARE_OF_SAMPLES = 7, 1, 24, 2
 # Share of the time for a check that a second opinion may take; the rest is for comparing.
 _OPINION_SHARE = 0.5
-_MOST_ORDERS = 64  # kept for later questions; many orders have one for every set of evidence
 
 
 def bytes_of_samples(num_samples: int, num_variables: int, *, is_moved: bool = False) -> int:
@@ -70,20 +76,35 @@ class EvidenceDrawer:
     model : the target, in the precision that weights need.
     proposal : q.
     orders : what q was trained for.
+    schedules : of orders that were asked for before.
+    is_for_evidence : whether q was trained for evidence.
     """
 
     model: FactorGraph
     proposal: Proposal
     orders: Orders
-    _schedules: dict[tuple[int, ...], tuple[Dag, GivenSchedule]] = field(
-        default_factory=dict, init=False, repr=False
-    )
-    _turn: Turn = field(default_factory=Turn, init=False, repr=False)  # at the schedules
+    schedules: KeptSchedules
+    is_for_evidence: bool = False
 
     @classmethod
-    def of(cls, model: FactorGraph, proposal: Proposal, orders: Orders) -> EvidenceDrawer:
-        """Take the target in double precision."""
-        return cls(model.to(dtype=torch.float64), proposal, orders)
+    def of(
+        cls,
+        model: FactorGraph,
+        proposal: Proposal,
+        orders: Orders,
+        *,
+        is_for_evidence: bool = False,
+    ) -> EvidenceDrawer:
+        """Take the target in double precision.
+
+        Parameters
+        ----------
+        is_for_evidence : whether q was trained for evidence, and so sees it coming.
+        """
+        masks = orders.kind == "many" or is_for_evidence
+        schedules = KeptSchedules(proposal, masks=masks, is_given=True)
+        scorer = Target(model).now(torch.float64)
+        return cls(scorer, proposal, orders, schedules, is_for_evidence)
 
     def draw(
         self,
@@ -111,7 +132,7 @@ class EvidenceDrawer:
             scheduled = self._scheduled(rows[start])
             stop = start + 1
             while stop < min(start + at_once, len(rows)) and (
-                self._scheduled(rows[stop])[0] is scheduled[0]
+                self._scheduled(rows[stop]) is scheduled
             ):
                 stop += 1
             some = rows[start:stop]
@@ -124,46 +145,38 @@ class EvidenceDrawer:
         return columns_at_once(layout.num_slots, layout.num_variables, budget.memory)
 
     def _bytes_of(self, num_samples: int, *, has_evidence: bool) -> int:
-        is_moved = has_evidence and not self.proposal.layout.has_context
+        is_moved = has_evidence and not self.is_for_evidence
         return bytes_of_samples(num_samples, self.model.num_variables, is_moved=is_moved)
 
-    def _scheduled(self, row: dict[int, int]) -> tuple[Dag, GivenSchedule]:
+    def _scheduled(self, row: dict[int, int]) -> Schedule:
         """The order to draw in: evidence first, as far as q and the graph allow."""
-        order = self.orders.fixed.order
-        if self.orders.kind == "many" and row:
-            order = maximum_cardinality_order(self.orders.graph, row)[::-1]
-        with self._turn:
-            found = self._schedules.pop(order, None)
-            if found is None:
-                dag = Dag(self.orders.graph, order)
-                found = dag, GivenSchedule.build(self.proposal, dag)
-            self._schedules[order] = found  # the last one used comes last
-            if len(self._schedules) > _MOST_ORDERS:
-                del self._schedules[next(iter(self._schedules))]
-        return found
+        if self.orders.kind == "one" or not row:
+            return self.schedules.of(self.orders.graph, self.orders.fixed.order)
+        order = maximum_cardinality_order(self.orders.graph, row)[::-1]
+        return self.schedules.of(self.orders.graph, order)
 
     def _group_size(self, rows: Sequence[dict[int, int]], num_samples: int, budget: Budget) -> int:
         """Particles to resample together: one alone where q looks ahead, or has nothing to see."""
-        if self.proposal.layout.has_context or not any(rows):
+        if self.is_for_evidence or not any(rows):
             return 1
         return -(-min(num_samples, self._columns_at_once(budget)) // _GROUPS)
 
     def _draw_together(
         self,
         rows: Sequence[dict[int, int]],
-        scheduled: tuple[Dag, GivenSchedule],
+        scheduled: Schedule,
         num_samples: int,
         group_size: int,
         generator: torch.Generator | None,
         budget: Budget,
     ) -> Iterator[WeightedSamples]:
         """Draw for rows that share an order; samples in pieces if a row has very many."""
-        at_once = self._columns_at_once(budget)
+        at_once, device = self._columns_at_once(budget), self.model.device
         # Whole groups, so perhaps a few samples more than asked for. What is not filled in the end
         # takes no memory: the system hands it out when it is written to.
         shape = (len(rows), num_samples + (num_samples // at_once + 1) * group_size)
-        states = torch.empty(*shape, self.model.num_variables, dtype=torch.long, device="cpu")
-        log_weights = torch.empty(shape, dtype=torch.float64, device="cpu")
+        states = torch.empty(*shape, self.model.num_variables, dtype=torch.long, device=device)
+        log_weights = torch.empty(shape, dtype=torch.float64, device=device)
         clock, wanted, done = PieceClock(budget, at_once, group_size), num_samples, 0
         while wanted > 0 and clock.has_time:
             piece = min(clock.size, wanted)
@@ -289,58 +302,63 @@ class EvidenceDrawer:
         self, states: Int[Tensor, "sample var"], row: dict[int, int], budget: Budget
     ) -> Float64[Tensor, "sample"]:
         """u(x) = log p~(x) - log q(x), with q given the evidence if it was trained for that."""
-        layout = self.proposal.layout
-        found = []
+        found, scheduled = [], self._scheduled(row)
         for part in torch.split(states, self._columns_at_once(budget)):
-            columns, known = part.T.contiguous(), None
             _, observed = self._columns([row], len(part))
-            if layout.has_context:
-                known = known_given(layout, observed, self.proposal.model.dtype)
-            elif self.orders.kind == "many":
-                known = known_under(layout, [self._scheduled(row)[0]]).expand(-1, len(part))
-            is_free = ~observed if layout.has_context else torch.ones_like(observed)
+            known = self._known(scheduled, observed)
+            given = observed if self.is_for_evidence else None
             with torch.no_grad():
-                log_q = self.proposal.log_conditionals(columns, known) * is_free
-                found.append(self.model.log_score(part).double() - log_q.sum(0).double())
+                log_q = self.proposal.log_prob(part.T.contiguous(), known, given)
+                found.append(self.model.log_score(part).double() - log_q.double())
         return torch.cat(found)
+
+    def _known(self, scheduled: Schedule, observed: Bool[Tensor, "var batch"]) -> Known:
+        """What each conditional sees in the order of the schedule; all that it has if always so."""
+        if not self.schedules.masks:
+            return None
+        layout = self.proposal.layout
+        before = known_under(layout, scheduled.dags, self.proposal.dtype)
+        before = before.expand(-1, observed.shape[1])
+        return known_given(layout, before, observed) if self.is_for_evidence else before
 
     def _columns(
         self, rows: Sequence[dict[int, int]], count: int
     ) -> tuple[Int[Tensor, "var batch"], Bool[Tensor, "var batch"]]:
         """Evidence of each row as columns, so many of each, side by side."""
         columns = torch.full(
-            (self.model.num_variables, len(rows)), -1, dtype=torch.long, device="cpu"
+            (self.model.num_variables, len(rows)), -1, dtype=torch.long, device=self.model.device
         )
         for number, row in enumerate(rows):
             if row:
                 columns[list(row), number] = torch.tensor(
-                    list(row.values()), dtype=torch.long, device="cpu"
+                    list(row.values()), dtype=torch.long, device=self.model.device
                 )
         columns = columns.repeat_interleave(count, dim=1)
         return columns.clamp(min=0), columns >= 0
 
     def _weighted(
         self,
-        scheduled: tuple[Dag, GivenSchedule],
+        scheduled: Schedule,
         columns: Int[Tensor, "var batch"],
         observed: Bool[Tensor, "var batch"],
         num_groups: int,
         generator: torch.Generator | None,
     ) -> tuple[Int[Tensor, "batch var"], Float64[Tensor, "batch"]]:
-        layout = self.proposal.layout
-        dag, schedule = scheduled
-        if layout.has_context:
-            known = known_given(layout, observed, self.proposal.model.dtype)
-            states, log_q = sample_given(
-                self.proposal, schedule, columns, observed, known, generator=generator
+        given = Given(columns, observed, self._known(scheduled, observed))
+        if self.is_for_evidence:
+            drawn, log_drawn = sample_ancestrally(
+                self.proposal,
+                scheduled,
+                columns.shape[1],
+                policy=ON_POLICY,
+                generator=generator,
+                given=given,
             )
-            log_weights = torch.zeros(len(log_q), dtype=torch.float64, device="cpu")
+            states, log_q = drawn.flatten(1), log_drawn.flatten()
+            log_weights = torch.zeros_like(log_q, dtype=torch.float64)
         else:
-            shown = None
-            if self.orders.kind == "many":
-                shown = known_under(layout, [dag]).expand(-1, columns.shape[1])
             states, log_q, log_weights = sample_sequentially(
-                self.proposal, schedule, columns, observed, shown, num_groups, generator=generator
+                self.proposal, scheduled, given, num_groups, generator=generator
             )
         with torch.no_grad():
             log_weights = log_weights + self.model.log_score(states.T) - log_q.double()

@@ -319,7 +319,12 @@ class Sampler(TrainedNetwork):
         """What draws given evidence; kept, unless the model has parameters that may change."""
         with self._turn:
             if self._kept_drawer is None or any(True for _ in self.model.parameters()):
-                self._kept_drawer = EvidenceDrawer.of(self.model, self.proposal, self.orders)
+                self._kept_drawer = EvidenceDrawer.of(
+                    self.model,
+                    self.proposal,
+                    self.orders,
+                    is_for_evidence=self.evidence is not None,
+                )
             return self._kept_drawer
 
     # -- files ---------------------------------------------------------------------------------
@@ -344,12 +349,7 @@ class Sampler(TrainedNetwork):
         metadata = {
             "model": described,
             "model_hash": model_from_tensors(stored, described).content_hash(),
-            "orders": self.orders.kind,
-            "family": self.family,
-            "hidden": self.hidden,
-            "evidence": list(self.evidence) if isinstance(self.evidence, tuple) else self.evidence,
-            "smoothing": self.smoothing,
-            "is_informed": self.proposal.is_informed,
+            "spec": self.spec.to_dict(),
             "config": self.config.to_dict(),
             "history": self.history,
             "diagnostics": self.diagnostics,

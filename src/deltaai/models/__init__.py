@@ -1,6 +1,7 @@
 """Models: variables, factors in groups of one shape, factor graphs, and a zoo of them."""
 
 from deltaai.models.clamped_group import ClampedGroup
+from deltaai.models.encoding import encode_states, num_features
 from deltaai.models.evidence import Evidence
 from deltaai.models.factor_graph import FactorGraph, States
 from deltaai.models.factors import (
@@ -17,6 +18,8 @@ from deltaai.models.incidence import Incidence
 from deltaai.models.neural_group import NeuralGroup, network_inputs
 from deltaai.models.storage import model_from_tensors, model_to_tensors
 from deltaai.models.table_group import ConditionalTableGroup, TableGroup, strides_of
+from deltaai.models.target import Target
+from deltaai.models.tempered import tempered
 from deltaai.models.variable import StateIndex, Variable
 from deltaai.models.zeros.determinism import propagate_zeros
 from deltaai.models.zeros.reduction import Reduction
@@ -41,14 +44,18 @@ __all__ = [
     "States",
     "TableFactor",
     "TableGroup",
+    "Target",
     "Variable",
+    "encode_states",
     "has_zeros",
     "joint_states",
     "model_from_tensors",
     "model_to_tensors",
     "network_inputs",
+    "num_features",
     "propagate_zeros",
     "smoothed",
     "states_frame",
     "strides_of",
+    "tempered",
 ]

@@ -99,6 +99,11 @@ class ClampedGroup(FactorGroup):
         """Yield the tensors that a learner may change."""
         yield from self.base.parameters()
 
+    def tensors(self) -> Iterator[Tensor]:
+        """Yield every tensor that the values depend on, as it is."""
+        yield from super().tensors()
+        yield from self.base.tensors()
+
     def content(self) -> Iterator[tuple[str, Tensor]]:
         """Yield, under stable names, all that the values of the factors depend on."""
         yield from super().content()

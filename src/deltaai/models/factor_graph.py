@@ -163,16 +163,36 @@ class FactorGraph:
         columns = self.columns(x)
         self._check_change(variable, value, columns.shape[1])
         variable = variable.long()  # torch indexes with no other type everywhere
-        change = torch.zeros(columns.shape[1], dtype=self.dtype, device=self.device)
+        at = torch.arange(columns.shape[1], device=self.device)
+        return self.log_changes_at(columns, at, variable, value)
+
+    def log_changes_at(
+        self,
+        columns: Columns,
+        at: Int[Tensor, "pair"],
+        variable: Int[Tensor, "pair"],
+        value: Int[Tensor, "pair"],
+    ) -> Float[Tensor, "pair"]:
+        """Change of the log score of some columns when one variable takes another value.
+
+        Columns in, unchecked: for the inner loops of training.
+
+        Parameters
+        ----------
+        at : which column each change is of.
+        variable, value : what changes, and to what.
+        """
+        change = torch.zeros(len(at), dtype=self.dtype, device=self.device)
         for group, incidence in zip(self.groups, self._incidences, strict=True):
-            row, factor, place = incidence.of(variable)
-            if len(row) == 0:
+            pair, factor, place = incidence.of(variable)
+            if len(pair) == 0:
                 continue
-            values = columns[group.scopes[factor].T, row]
+            values = columns[group.scopes[factor].T, at[pair]]
             before = group.log_values_at(factor, values)
-            values[place, torch.arange(len(row), device=self.device)] = value[row].to(values.dtype)
+            here = torch.arange(len(pair), device=self.device)
+            values[place, here] = value[pair].to(values.dtype)
             after = group.log_values_at(factor, values)
-            change = change.index_add(0, row, after - before)
+            change = change.index_add(0, pair, after - before)
         return change
 
     def local_log_scores(self, x: States) -> Float[Tensor, "batch all_states"]:
@@ -200,6 +220,19 @@ class FactorGraph:
         scores = self.local_log_scores(x)
         current = scores.gather(1, x.long() + self.state_offsets[:-1])
         return scores - current.repeat_interleave(self.num_states, dim=1)
+
+    def log_changes(self, columns: Columns, others: Columns) -> Float[Tensor, "var batch"]:
+        """Change of the log score when one variable takes its value in ``others``, for each alone.
+
+        Columns in and columns out, unchecked: for the inner loops of training. Only the value that
+        is asked for is evaluated, and only in the factors that contain the variable.
+        """
+        changes = torch.zeros(columns.shape, dtype=self.dtype, device=self.device)
+        for group in self.groups:
+            for place in range(group.arity):
+                change = group.log_changes(columns, others, place)
+                changes.index_add_(0, group.scopes[:, place], change)
+        return changes
 
     def check_states(self, x: States) -> None:
         """Refuse what is not a batch of full states."""
@@ -325,8 +358,13 @@ class FactorGraph:
 
         return draw_model(self, ax)
 
-    def content_hash(self) -> str:
-        """SHA-256 of all that the distribution depends on: variables, states, factors, in order."""
+    def content_hash(self, *, learned: bool = True) -> str:
+        """SHA-256 of all that the distribution depends on: variables, states, factors, in order.
+
+        Parameters
+        ----------
+        learned : whether the values of parameters count, too, or only their shapes.
+        """
         digest = hashlib.sha256()
         for variable in self.variables:
             digest.update(repr((variable.name, variable.states)).encode())
@@ -335,7 +373,8 @@ class FactorGraph:
             for name, value in group.content():
                 array = value.detach().cpu().contiguous().numpy()
                 digest.update(f"{name}{array.dtype}{array.shape}".encode())
-                digest.update(array.tobytes())
+                if learned or not value.requires_grad:
+                    digest.update(array.tobytes())
         return digest.hexdigest()
 
     def _repr_html_(self) -> str:

@@ -101,6 +101,18 @@ class FactorGroup(ABC):
             factor.repeat_interleave(num_states * batch), values.reshape(self.arity, -1)
         ).reshape(self.num_factors, num_states, batch)
 
+    def log_changes(
+        self, columns: Columns, others: Columns, place: int
+    ) -> Float[Tensor, "factor batch"]:
+        """Change of every factor when the variable at ``place`` takes its value in ``others``."""
+        batch = columns.shape[1]
+        factor = torch.arange(self.num_factors, device=columns.device).repeat_interleave(batch)
+        values = self.scope_values(columns)
+        before = self.log_values_at(factor, values.flatten(1))
+        values[place] = others.index_select(0, self.scopes[:, place])
+        after = self.log_values_at(factor, values.flatten(1))
+        return (after - before).reshape(self.num_factors, batch)
+
     def log_tables(self) -> Float[Tensor, "factor *states"]:
         """Write every factor as a table, the last variable of its scope fastest."""
         device = self.scopes.device
@@ -159,6 +171,10 @@ class FactorGroup(ABC):
     def content(self) -> Iterator[tuple[str, Tensor]]:
         """Yield, under stable names, all that the values of the factors depend on."""
         yield from self._tensors().items()
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Yield every tensor that the values depend on, as it is: to see whether one has moved."""
+        yield from self._tensors().values()
 
     def _tensors(self) -> dict[str, Tensor]:
         named: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}

@@ -21,6 +21,7 @@ from torch.func import functional_call, vmap
 
 from deltaai.errors import ModelError
 from deltaai.models.clamped_group import ClampedGroup
+from deltaai.models.encoding import encode_states, num_features
 from deltaai.models.factors import Factor, NeuralFactor
 from deltaai.models.groups import Clamp, Columns, FactorGroup, joint_states, moved
 from deltaai.models.module_settings import describe_module
@@ -33,20 +34,17 @@ LARGEST_TABULATED = 4096
 
 
 def encoded_width(sizes: Sequence[int]) -> int:
-    """Length of the encoding of a scope: one number for two states, K for K others."""
-    return sum(1 if size == 2 else size for size in sizes)
+    """Length of the encoding of a scope."""
+    return sum(map(num_features, sizes))
 
 
 def network_inputs(
     values: Int[Tensor, "arity *shape"], sizes: Sequence[int], dtype: torch.dtype
 ) -> Float[Tensor, "*shape width"]:
-    """Encode the states of a scope: -1 or +1 for two states, one-hot for K others."""
-    parts = []
-    for value, size in zip(values.long(), sizes, strict=True):
-        if size == 2:
-            parts.append((2 * value - 1).unsqueeze(-1).to(dtype))
-        else:
-            parts.append(nn.functional.one_hot(value, size).to(dtype))
+    """Encode the states of a scope, one place after the other."""
+    parts = [
+        encode_states(value, size, dtype, dim=-1) for value, size in zip(values, sizes, strict=True)
+    ]
     return torch.cat(parts, dim=-1)
 
 
@@ -55,13 +53,10 @@ def encode_with_missing(sizes: Sequence[int], dtype: torch.dtype) -> Float[Tenso
     more = joint_states([size + 1 for size in sizes])
     parts = []
     for value, size in zip(more.T, sizes, strict=True):
-        features = (
-            torch.tensor([[-1], [1]], dtype=torch.long, device="cpu")
-            if size == 2
-            else torch.eye(size, dtype=torch.float32, device="cpu")
-        )
+        states = torch.arange(size, dtype=torch.long, device="cpu")
+        features = encode_states(states, size, dtype, dim=-1)
         with_zero = torch.cat((features, torch.zeros_like(features[:1])))
-        parts.append(with_zero[value].to(dtype))
+        parts.append(with_zero[value])
     return torch.cat(parts, dim=1)
 
 
@@ -254,6 +249,11 @@ class NeuralGroup(FactorGroup):
         with self._turn:
             described = describe_module(self.skeleton)
         yield described, torch.tensor(self.state_sizes, dtype=torch.long, device="cpu")
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Yield every tensor that the values depend on, as it is."""
+        yield from super().tensors()
+        yield from self.stacked.values()
 
     @property
     def _num_networks(self) -> int:

@@ -63,6 +63,14 @@ class SpinGroup(FactorGroup):
             one = self.strengths[:, None] * self._sign(1 - other)
         return torch.stack((-one, one), dim=1)
 
+    def log_changes(
+        self, columns: Columns, others: Columns, place: int
+    ) -> Float[Tensor, "factor batch"]:
+        """Change of every factor when the variable at ``place`` takes its value in ``others``."""
+        moved = self.scopes[:, place]
+        is_moved = columns.index_select(0, moved) != others.index_select(0, moved)
+        return -2 * self.log_values(columns) * is_moved
+
     def as_factors(self, variables: Sequence[Variable]) -> list[Factor]:
         """Return the factors one by one, as a user writes them."""
         names = [[variables[v].name for v in scope] for scope in self.scopes.tolist()]

@@ -27,15 +27,23 @@ def strides_of(sizes: Sequence[int]) -> list[int]:
     return strides[::-1]
 
 
+def entries_of(
+    sizes: Sequence[int], scopes: Int[Tensor, "factor arity"], columns: Columns
+) -> Int[Tensor, "factor batch"]:
+    """Entry of each factor's flat table at full states."""
+    index = torch.zeros(scopes.shape[0], columns.shape[1], dtype=torch.long, device=columns.device)
+    for place, stride in enumerate(strides_of(sizes)):
+        index.add_(columns.index_select(0, scopes[:, place]), alpha=stride)
+    return index
+
+
 def look_up(
     tables: Float[Tensor, "factor *states"],
     scopes: Int[Tensor, "factor arity"],
     columns: Columns,
 ) -> Float[Tensor, "factor batch"]:
     """Read each factor's table at full states, without a loop over factors."""
-    index = torch.zeros(scopes.shape[0], columns.shape[1], dtype=torch.long, device=columns.device)
-    for place, stride in enumerate(strides_of(tables.shape[1:])):
-        index.add_(columns.index_select(0, scopes[:, place]), alpha=stride)
+    index = entries_of(tables.shape[1:], scopes, columns)
     return tables.flatten(1).gather(1, index) if scopes.shape[1] else tables[:, None] + 0 * index
 
 
@@ -81,6 +89,17 @@ class TableGroup(FactorGroup):
         flat = by_state.reshape(-1, *by_state.shape[2:])
         scopes = self.scopes[:, others].repeat_interleave(num_states, 0)
         return look_up(flat, scopes, columns).reshape(self.num_factors, num_states, -1)
+
+    def log_changes(
+        self, columns: Columns, others: Columns, place: int
+    ) -> Float[Tensor, "factor batch"]:
+        """Change of every factor when the variable at ``place`` takes its value in ``others``."""
+        index = entries_of(self.sizes, self.scopes, columns)
+        moved = self.scopes[:, place]
+        step = others.index_select(0, moved).long() - columns.index_select(0, moved)
+        flat = self.tables.flatten(1)
+        after = flat.gather(1, index + strides_of(self.sizes)[place] * step)
+        return after - flat.gather(1, index)
 
     def log_tables(self) -> Float[Tensor, "factor *states"]:
         """Return the tables themselves."""

@@ -1,12 +1,11 @@
 """Objectives: each returns residuals or per-sample losses, and nothing else."""
 
 from deltaai.objectives.any_order_balance import AnyOrderObjective
-from deltaai.objectives.base import Objective, Paths
+from deltaai.objectives.base import Objective
 from deltaai.objectives.delta import (
     DeltaBatch,
     DeltaObjective,
     delta_residuals,
-    draw_alternatives,
     every_alternative,
     prepare_delta,
 )
@@ -16,15 +15,19 @@ from deltaai.objectives.log_variance import (
     LogVarianceObjective,
     PathBatch,
     log_variance_losses,
-    prepare_paths,
 )
-from deltaai.objectives.sampled import SampledDeltaObjective
+from deltaai.objectives.sampled import SampledDeltaObjective, sampled_residuals
 from deltaai.objectives.stochastic import (
     StochasticDeltaObjective,
     stochastic_delta_losses,
     stochastic_square,
 )
-from deltaai.objectives.sub_dag import prepare_sub_dags, sample_sub_dags, sub_dag_residuals
+from deltaai.objectives.sub_dag import (
+    prepare_sub_dags,
+    propose_centres,
+    sample_sub_dags,
+    sub_dag_residuals,
+)
 from deltaai.objectives.sub_dag_plan import SubDagPlanner
 
 __all__ = [
@@ -36,18 +39,17 @@ __all__ = [
     "LogVarianceObjective",
     "Objective",
     "PathBatch",
-    "Paths",
     "SampledDeltaObjective",
     "StochasticDeltaObjective",
     "SubDagPlanner",
     "delta_residuals",
-    "draw_alternatives",
     "every_alternative",
     "log_variance_losses",
     "prepare_delta",
-    "prepare_paths",
     "prepare_sub_dags",
+    "propose_centres",
     "sample_sub_dags",
+    "sampled_residuals",
     "stochastic_delta_losses",
     "stochastic_square",
     "sub_dag_residuals",

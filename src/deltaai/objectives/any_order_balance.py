@@ -55,10 +55,9 @@ class AnyOrderObjective(LearnedFlow):
         scorer: FactorGraph,
         columns: Int[Tensor, "var batch"],
         ranks: Int[Tensor, "var batch"],
-        beta: float | int = 1.0,
     ) -> AnyOrderBatch:
         """Compute the rewards of complete paths; the target comes in double precision."""
-        return AnyOrderBatch(columns, ranks, self.log_rewards(scorer, columns, ranks, beta))
+        return AnyOrderBatch(columns, ranks, self.log_rewards(scorer, columns, ranks))
 
     def losses(self, policy: AnyOrderPolicy, batch: AnyOrderBatch) -> Float[Tensor, "batch"]:
         """Loss of each path."""

@@ -4,23 +4,25 @@ For a state x, a variable u and another value x'_u, the residual is
 
     Σ_{k: u in S_k} log φ_k(x)/φ_k(x')  -  Σ_{v in {u} ∪ Ch(u)} log q(x_v | x_Pa)/q(x'_v | x'_Pa)
 
-and the loss its square. Here it is computed for one order or many, for all u of a full sample at
-once: base conditionals are shared by every u, u's own ratio needs no new evaluation (its
-normaliser cancels), and each (child, parent) pair needs one flipped conditional. All that depends
-on states and factors only is prepared once and serves as many updates as are made on the batch.
+and the loss its square. Here it is computed for one order or many, with or without evidence, for
+all u of a full sample at once: base conditionals are shared by every u, u's own ratio needs no new
+evaluation (its normaliser cancels), and each (child, parent) pair needs one flipped conditional.
+All that depends on states and factors only is prepared once and serves as many updates as are made
+on the batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from deltaai.conditionals import Known, Proposal, log_softmax_at, logits_of_block, with_first
-from deltaai.objectives.base import Objective, Paths
+from deltaai.conditionals import Known, Layout, Observed, Proposal
+from deltaai.objectives.base import Objective
+from deltaai.sampling import Paths
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,9 +36,10 @@ class DeltaBatch:
     known : which inputs each variable may see.
     features, flipped : both, encoded.
     log_ratio : log p(x) - log p(x') for each changed variable.
-    factor_logits : log-factors inside the known, as logits.
-    factor_flips : the same for every flip.
+    known_logits, known_flips : what q knows before training, at the states and with each input
+        changed.
     observed : which variables are evidence in each column, and so neither drawn nor changed.
+    context : what else is given with each column.
     """
 
     columns: Int[Tensor, "var batch"]
@@ -45,29 +48,17 @@ class DeltaBatch:
     features: Float[Tensor, "feature_row batch"]
     flipped: Float[Tensor, "feature_row batch"]
     log_ratio: Float[Tensor, "var batch"]
-    factor_logits: Float[Tensor, "row batch"]
-    factor_flips: Float[Tensor, "flip batch"]
-    observed: Bool[Tensor, "var batch"] | None = None
+    known_logits: Float[Tensor, "row batch"]
+    known_flips: Float[Tensor, "flip batch"]
+    observed: Observed | None = None
+    context: Float[Tensor, "batch *feature"] | None = None
 
-
-def draw_alternatives(
-    columns: Int[Tensor, "var batch"],
-    num_states: Int[Tensor, "var"],
-    generator: torch.Generator | None,
-) -> Int[Tensor, "var batch"]:
-    """Another value for each variable, uniform over those it does not have.
-
-    A variable with one state keeps it; its residual is zero.
-    """
-    others = (num_states - 1).clamp(min=1)[:, None]
-    if not len(num_states) or int(num_states.max()) <= 2:
-        step = torch.ones_like(columns)
-    else:
-        chance = torch.rand(
-            columns.shape, generator=generator, device=columns.device, dtype=torch.float32
-        )
-        step = (chance * others).long().clamp(max=others - 1) + 1
-    return (columns + step) % num_states[:, None]
+    def num_free(self, layout: Layout) -> Float[Tensor, ""]:
+        """Variables of a column that can change, on average."""
+        is_free = layout.is_free[:, None]
+        if self.observed is not None:
+            is_free = is_free & ~self.observed
+        return is_free.sum() / is_free.shape[1]
 
 
 def every_alternative(
@@ -89,59 +80,50 @@ def prepare_delta(
     columns: Int[Tensor, "var batch"],
     alternatives: Int[Tensor, "var batch"],
     known: Known = None,
-    beta: float | int = 1.0,
-    observed: Bool[Tensor, "var batch"] | None = None,
+    observed: Observed | None = None,
+    context: Float[Tensor, "batch *feature"] | None = None,
 ) -> DeltaBatch:
-    """Compute what a batch of states fixes: encodings, log-ratios, and log-factors as logits."""
-    model, layout = proposal.model, proposal.layout
+    """Compute what a batch of states fixes: encodings, log-ratios, and what q knows."""
+    model = proposal.model
     with torch.no_grad():
-        scores = model.log_ratios(columns.T).T  # log p(x') - log p(x), a row a (variable, value)
-        chosen = (model.state_offsets[:-1, None] + alternatives).long()
-        log_ratio = -beta * scores.gather(0, chosen)
-        factor_logits = proposal.factor_logits(columns, known, beta)
-        base = [
-            logits_of_block(block, factor_logits)[:, None]
-            .expand(-1, block.num_flipped, -1, -1)
-            .flatten(0, 2)
-            for block in layout.blocks
-        ]
-        factor_flips = torch.cat(base)
-        if proposal.is_informed:
-            changes = proposal.terms.flipped_changes(model.groups, columns, alternatives, known)
-            factor_flips = factor_flips + beta * changes
-    encode = layout.encoding.encode
+        log_ratio = -model.log_changes(columns, alternatives)
+        known_logits, known_flips = proposal.knowledge.logits_and_flips(
+            model, columns, alternatives, known
+        )
     return DeltaBatch(
         columns,
         alternatives,
         known,
-        encode(columns, model.dtype),
-        encode(alternatives, model.dtype),
+        proposal.features(columns),
+        proposal.features(alternatives),
         log_ratio,
-        factor_logits,
-        factor_flips,
+        known_logits,
+        known_flips,
         observed,
+        context,
     )
 
 
 def delta_residuals(proposal: Proposal, batch: DeltaBatch) -> Float[Tensor, "var batch"]:
     """Residual of every variable's change, in every sample; zero for observed ones."""
-    layout, conditionals = proposal.layout, proposal.conditionals
-    num_columns = batch.columns.shape[1]
-    logits, flips = conditionals.logits_and_flips(batch.features, batch.flipped, batch.known)
-    logits, flips = logits + batch.factor_logits, flips + batch.factor_flips
+    layout, num_columns = proposal.layout, batch.columns.shape[1]
+    logits, flips = proposal.conditionals.logits_and_flips(
+        batch.features, batch.flipped, batch.known, proposal.context_of(batch.context)
+    )
+    logits, flips = logits + batch.known_logits, flips + batch.known_flips
     own = logits.new_zeros(layout.num_variables, num_columns)
     children = logits.new_zeros(layout.num_variables + 1, num_columns)  # the last takes padding
     for block in layout.blocks:
-        rows = logits_of_block(block, logits)
-        states = batch.columns.index_select(0, block.variables)
+        rows = block.rows_of(logits)
+        values = batch.columns.index_select(0, block.variables)
         others = batch.alternatives.index_select(0, block.variables)
-        own = own.index_copy(0, block.variables, _difference(rows, states, others))
+        own = own.index_copy(0, block.variables, block.head.log_ratio(rows, values, others))
         if block.num_flipped == 0:
             continue
-        base = log_softmax_at(rows, states)
+        base = block.head.log_density(rows, values)
         shape = (block.size, block.num_flipped, block.num_logits, num_columns)
-        flipped_states = states[:, None].expand(-1, block.num_flipped, -1)
-        after = log_softmax_at(flips[block.flips].view(shape), flipped_states)
+        repeated = values[:, None].expand(-1, block.num_flipped, -1)
+        after = block.head.log_density(flips[block.flips].view(shape), repeated)
         ratio = base[:, None] - after  # log q(x_v | x_Pa) - log q(x_v | x'_Pa)
         if batch.known is not None:
             known = batch.known[block.slots].view(block.size, block.num_inputs, num_columns)
@@ -173,15 +155,14 @@ class DeltaObjective(Objective[DeltaBatch]):
         if self.is_every_alternative:
             columns, alternatives = every_alternative(paths.columns, proposal.model.num_states)
             copies = columns.shape[1] // max(paths.columns.shape[1], 1)
-            known = None if paths.known is None else paths.known.repeat(1, copies)
-            return prepare_delta(proposal, columns, alternatives, known, paths.beta)
-        alternatives = draw_alternatives(paths.columns, proposal.model.num_states, generator)
-        return prepare_delta(proposal, paths.columns, alternatives, paths.known, paths.beta)
+            return _prepare(proposal, _copied(paths, columns, copies), alternatives)
+        alternatives = proposal.layout.encoding.propose(paths.columns, generator)
+        return _prepare(proposal, paths, alternatives)
 
     def losses(self, proposal: Proposal, batch: DeltaBatch) -> Float[Tensor, "batch"]:
-        """Mean squared residual of each sample, over the variables that can change."""
-        num_free = max(int((proposal.model.num_states > 1).sum()), 1)
-        return delta_residuals(proposal, batch).square().sum(0) / num_free
+        """Squared residuals of each sample, over the number of variables that can change."""
+        squares = delta_residuals(proposal, batch).square().sum(0)
+        return squares / batch.num_free(proposal.layout).clamp(min=1)
 
     def drawn(self, batch: DeltaBatch) -> dict[str, Tensor]:
         """The alternatives, if they were drawn at random."""
@@ -197,20 +178,24 @@ class DeltaObjective(Objective[DeltaBatch]):
         """Prepare with the alternatives of a checkpoint."""
         if self.is_every_alternative:
             return self.prepare(proposal, paths, generator)
-        return prepare_delta(
-            proposal, paths.columns, drawn["alternatives"], paths.known, paths.beta
-        )
+        return _prepare(proposal, paths, drawn["alternatives"])
 
 
-def _difference(
-    logits: Float[Tensor, "variable logit batch"],
-    states: Int[Tensor, "variable batch"],
-    others: Int[Tensor, "variable batch"],
-) -> Float[Tensor, "variable batch"]:
-    """Log q(x_u) - log q(x'_u): the normaliser cancels."""
-    if logits.shape[1] == 1:
-        return (states - others).to(logits.dtype) * logits.squeeze(1)
-    full = with_first(logits)
-    here = full.gather(1, states.long()[:, None])
-    there = full.gather(1, others.long()[:, None])
-    return (here - there).squeeze(1)
+def _prepare(
+    proposal: Proposal, paths: Paths, alternatives: Int[Tensor, "var batch"]
+) -> DeltaBatch:
+    return prepare_delta(
+        proposal, paths.columns, alternatives, paths.known, paths.observed, paths.context
+    )
+
+
+def _copied(paths: Paths, columns: Int[Tensor, "var copies"], copies: int) -> Paths:
+    """The same paths several times over."""
+    known, observed, context = paths.known, paths.observed, paths.context
+    return replace(
+        paths,
+        columns=columns,
+        known=None if known is None else known.repeat(1, copies),
+        observed=None if observed is None else observed.repeat(1, copies),
+        context=None if context is None else context.repeat(copies, *[1] * (context.ndim - 1)),
+    )

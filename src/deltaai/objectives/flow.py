@@ -4,8 +4,9 @@
 
 The input is the encoded sample with zeros for all that is not set yet. The network is a head on
 the body of the masked autoencoder if q is one, as in the paper, and has a body of its own
-otherwise. Where all of a sample is set its flow is the reward, and where nothing is, log Z, so the
-network is asked only for what lies between.
+otherwise. Where all of a sample is set its flow is the reward, and where nothing is, log Z. Given
+evidence, what is set at first is the evidence, and the flow of that is its log Z, so that the
+network is asked for it too.
 """
 
 from __future__ import annotations
@@ -38,32 +39,36 @@ class FlowNetwork(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        self.encoding = conditionals.layout.encoding
-        self.is_shared = isinstance(conditionals, MaskedAutoencoder)
+        layout = conditionals.layout
+        self.encoding = layout.encoding
+        is_shared = isinstance(conditionals, MaskedAutoencoder) and not conditionals.num_context
         body = (
             conditionals.body
-            if isinstance(conditionals, MaskedAutoencoder)
-            else DenseLayers(self.encoding.num_rows, hidden, depth, generator)
+            if isinstance(conditionals, MaskedAutoencoder) and is_shared
+            else DenseLayers(self.encoding.num_rows, hidden, depth, generator, layout.device)
         )
+        self.is_shared = is_shared
         self._body = [body]  # in a list, so that a shared one is not registered twice
         if not self.is_shared:
             self.body = body
         # Zero: flows begin at the reward so far, or at one.
-        self.head = nn.Linear(body.num_outputs, 1, dtype=torch.float32, device="cpu")
+        self.head = nn.Linear(body.num_outputs, 1, dtype=torch.float32, device=layout.device)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
     def forward(
-        self, features: Float[Tensor, "feature_row batch"], ranks: Int[Tensor, "var batch"]
-    ) -> Float[Tensor, "inner_step batch"]:
-        """Log flow after 1, 2, ..., n-1 variables are set."""
-        num_variables, batch = ranks.shape
+        self,
+        features: Float[Tensor, "feature_row batch"],
+        ranks: Int[Tensor, "var batch"],
+        num_set: Int[Tensor, "step batch"],
+    ) -> Float[Tensor, "step batch"]:
+        """Log flow with the first so many variables of each sample's order set."""
+        batch = ranks.shape[1]
         values = features[: self.encoding.num_rows].T
         row_ranks = ranks[self.encoding.owners].T
-        steps = torch.arange(1, num_variables, device=ranks.device)
         parts = []
-        for some in torch.split(steps, max(_ROWS_AT_ONCE // max(batch, 1), 1)):
-            is_set = row_ranks[None] < some[:, None, None]
-            inputs = (values[None] * is_set).flatten(0, 1)
-            parts.append(self.head(self._body[0](inputs)).view(len(some), batch))
-        return torch.cat([features.new_zeros(0, batch), *parts])
+        for some in torch.split(num_set, max(_ROWS_AT_ONCE // max(batch, 1), 1)):
+            is_set = row_ranks < some[:, :, None]
+            rows = (values * is_set).flatten(0, 1)
+            parts.append(self.head(self._body[0](rows)).view(len(some), batch))
+        return torch.cat([values.new_zeros(0, batch), *parts])

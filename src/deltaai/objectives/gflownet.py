@@ -5,7 +5,8 @@ q fills in the variables in the order of a DAG, so a sample has one path and no 
     A_i = log F(x_1..x_i) - Σ_{k<=i} log q(x_k | x_Pa(k)),     F(x) = R(x),     F(nothing) = Z
 
 and the objectives of :mod:`deltaai.objectives.balance` follow. log Z is a number that is learned,
-F in between a network; the forward-looking ones learn only its ratio to the partial reward. All of
+F in between a network; the forward-looking ones learn only its ratio to the partial reward. Given
+evidence a path starts with that set, and F(evidence) = Z(evidence) is the network's, too. All of
 them need full samples.
 """
 
@@ -18,11 +19,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from deltaai.conditionals import Known, Proposal, log_conditionals_of
+from deltaai.conditionals import Known, Observed, Proposal, log_conditionals_of
 from deltaai.objectives.balance import path_potentials
-from deltaai.objectives.base import Objective, Paths
+from deltaai.objectives.base import Objective
 from deltaai.objectives.flow import FlowNetwork
 from deltaai.objectives.learned_flow import BalanceName, LearnedFlow
+from deltaai.sampling import Paths
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,9 +36,11 @@ class FlowBatch:
     columns, orders, ranks : the states, their orders, and these the other way round.
     known : which inputs each variable may see.
     features : the states, encoded.
-    factor_logits : log-factors inside the known, as logits.
+    known_logits : what q knows before training.
     log_rewards : log R~ at each step; only the last is not zero unless the objective is
         forward-looking.
+    observed : which variables are evidence; they come first in their orders.
+    context : what else is given with each column.
     """
 
     columns: Int[Tensor, "var batch"]
@@ -44,8 +48,10 @@ class FlowBatch:
     ranks: Int[Tensor, "var batch"]
     known: Known
     features: Float[Tensor, "feature_row batch"]
-    factor_logits: Float[Tensor, "row batch"]
+    known_logits: Float[Tensor, "row batch"]
     log_rewards: Float[Tensor, "step batch"]
+    observed: Observed | None
+    context: Float[Tensor, "batch *feature"] | None = None
 
 
 class BalanceObjective(LearnedFlow, Objective[FlowBatch]):
@@ -55,6 +61,7 @@ class BalanceObjective(LearnedFlow, Objective[FlowBatch]):
     ----------
     name : which; ``fl-`` for forward-looking.
     proposal : q, whose body the flow may share.
+    has_evidence : whether paths start at evidence, whose log Z is then the flow's.
     generator : randomness of the flow's initial weights.
     settings : of :class:`~deltaai.objectives.learned_flow.LearnedFlow`.
     """
@@ -64,14 +71,14 @@ class BalanceObjective(LearnedFlow, Objective[FlowBatch]):
         name: BalanceName,
         proposal: Proposal,
         *,
+        has_evidence: bool = False,
         generator: torch.Generator | None = None,
         **settings: Any,  # noqa: ANN401
     ) -> None:
-        super().__init__(name, **settings)
+        super().__init__(name, device=proposal.device, **settings)
         self.flow: nn.Module | None = None
-        if self.needs_flow:
+        if self.needs_flow or has_evidence:
             self.flow = FlowNetwork(proposal.conditionals, generator=generator)
-        self.scorer = proposal.scorer()
 
     def parameter_groups(self, learning_rate: float | int) -> list[dict[str, Any]]:
         """Log Z with a rate of its own, and the flow with that of q."""
@@ -85,19 +92,48 @@ class BalanceObjective(LearnedFlow, Objective[FlowBatch]):
     ) -> FlowBatch:
         """Encode the states and compute their rewards, partial ones if they are looked at."""
         columns, ranks = paths.columns, paths.ranks()
+        log_rewards = self.log_rewards(proposal.scorer, columns, ranks)
+        if paths.observed is not None:  # until the evidence is set nothing happens
+            log_rewards = log_rewards.gather(0, _num_set(paths.observed, len(log_rewards)))
         return FlowBatch(
             columns,
             paths.orders(),
             ranks,
             paths.known,
-            proposal.layout.encoding.encode(columns, proposal.model.dtype),
-            proposal.factor_logits(columns, paths.known, paths.beta),
-            self.log_rewards(self.scorer, columns, ranks, paths.beta),
+            proposal.features(columns),
+            proposal.known_logits(columns, paths.known),
+            log_rewards,
+            paths.observed,
+            paths.context,
         )
 
     def losses(self, proposal: Proposal, batch: FlowBatch) -> Float[Tensor, "batch"]:
         """Loss of each sample."""
-        logits = proposal.conditionals.logits(batch.features, batch.known) + batch.factor_logits
-        log_q = log_conditionals_of(proposal.layout, logits, batch.columns).gather(0, batch.orders)
-        inner = None if self.flow is None else self.flow(batch.features, batch.ranks)
-        return self.balance(path_potentials(self.log_flows(batch.log_rewards, inner), log_q))
+        context = proposal.context_of(batch.context)
+        logits = proposal.conditionals.logits(batch.features, batch.known, context)
+        log_q = log_conditionals_of(proposal.layout, logits + batch.known_logits, batch.columns)
+        if batch.observed is not None:
+            log_q = log_q * ~batch.observed
+        log_flows = self.log_flows(batch.log_rewards, *self._network_flows(batch))
+        return self.balance(path_potentials(log_flows, log_q.gather(0, batch.orders)))
+
+    def _network_flows(self, batch: FlowBatch) -> tuple[Tensor | None, Tensor | None]:
+        """What the network says in between, and at the evidence if there is some."""
+        if self.flow is None:
+            return None, None
+        num_steps, num_columns = batch.log_rewards.shape
+        if batch.observed is None:
+            steps = torch.arange(1, num_steps - 1, device=batch.ranks.device)
+            num_set = steps[:, None].expand(-1, num_columns)
+            return self.flow(batch.features, batch.ranks, num_set), None
+        num_set = _num_set(batch.observed, num_steps)[:-1]
+        if not self.needs_flow:
+            return None, self.flow(batch.features, batch.ranks, num_set[:1])[0]
+        found = self.flow(batch.features, batch.ranks, num_set)
+        return found[1:], found[0]
+
+
+def _num_set(observed: Observed, num_steps: int) -> Int[Tensor, "step batch"]:
+    """Variables that are set after each step: the evidence from the start."""
+    steps = torch.arange(num_steps, device=observed.device)[:, None]
+    return torch.maximum(steps, observed.sum(0))

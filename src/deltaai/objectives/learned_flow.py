@@ -49,6 +49,7 @@ class LearnedFlow(nn.Module):
         partial_energy: PartialEnergy = "zero-filled",
         partition_rate: float | int = 0.1,
         log_partition: float | int = 0.0,
+        device: torch.device | str = "cpu",
     ) -> None:
         super().__init__()
         _check_choice("objective", name, get_args(BalanceName))
@@ -61,7 +62,7 @@ class LearnedFlow(nn.Module):
         self.partial_energy: PartialEnergy = partial_energy
         self.partition_rate = partition_rate
         self.log_partition = nn.Parameter(
-            torch.tensor(float(log_partition), dtype=torch.float32, device="cpu")
+            torch.tensor(float(log_partition), dtype=torch.float32, device=device)
         )
 
     @property
@@ -79,7 +80,6 @@ class LearnedFlow(nn.Module):
         scorer: FactorGraph,
         columns: Int[Tensor, "var batch"],
         ranks: Int[Tensor, "var batch"],
-        beta: float | int = 1.0,
     ) -> Float[Tensor, "step batch"]:
         """Log R~ after each step; zero but for the last unless forward-looking.
 
@@ -87,7 +87,6 @@ class LearnedFlow(nn.Module):
         ----------
         scorer : the target in double precision.
         columns, ranks : states, and the places of their variables in their orders.
-        beta : inverse temperature of the target.
         """
         if scorer.dtype != torch.float64:
             raise StateError(
@@ -95,22 +94,35 @@ class LearnedFlow(nn.Module):
                 "over many factors need it"
             )
         if self.name.startswith("fl-"):
-            return beta * partial_log_scores(scorer, columns, ranks, self.partial_energy)
-        rewards = torch.zeros(len(columns) + 1, columns.shape[1], dtype=torch.float64, device="cpu")
-        rewards[-1] = beta * scorer.log_score(columns.T)
+            return partial_log_scores(scorer, columns, ranks, self.partial_energy)
+        rewards = torch.zeros(
+            len(columns) + 1, columns.shape[1], dtype=torch.float64, device=columns.device
+        )
+        rewards[-1] = scorer.log_score(columns.T)
         return rewards
 
     def log_flows(
         self,
         log_rewards: Float[Tensor, "step batch"],
         inner: Float[Tensor, "inner_step batch"] | None = None,
+        start: Float[Tensor, "batch"] | None = None,
     ) -> Float[Tensor, "step batch"]:
-        """Log F at every step: log Z first, the reward last, the network's in between."""
+        """Log F at every step: log Z first, the reward last, the network's in between.
+
+        Parameters
+        ----------
+        start : what is added to log Z, where it depends on evidence.
+        """
         num_steps, batch = log_rewards.shape
         if inner is None:  # not asked for
             inner = log_rewards.new_zeros(num_steps - 2, batch)
         first = self.log_partition.to(log_rewards.dtype).expand(1, batch)
-        return torch.cat((first, inner, torch.zeros_like(first))) + log_rewards
+        last = torch.zeros_like(first)
+        if start is not None:
+            first = first + start
+            # All steps at which nothing but the evidence is set have one flow.
+            inner = inner + self.log_partition
+        return torch.cat((first, inner, last)) + log_rewards
 
     def balance(self, potentials: Float[Tensor, "step batch"]) -> Float[Tensor, "batch"]:
         """Apply the balance to the potentials."""

@@ -5,19 +5,22 @@
 It is trajectory balance with log Z at its best value for the batch. The local objective makes q
 right between states that are a few flips apart; between modes far apart its small errors add up
 along the way. This one sees the sum. It needs full samples and one conditional a variable, no
-flips.
+flips. Log weights given different evidence differ by the evidence's own log Z, so with evidence the
+variance is taken among columns that share theirs.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from deltaai.conditionals import Known, Proposal, log_conditionals_of
-from deltaai.objectives.base import Objective, Paths
+from deltaai.conditionals import Known, Observed, Proposal, log_conditionals_of
+from deltaai.objectives.base import Objective
+from deltaai.sampling import Paths
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,54 +32,62 @@ class PathBatch:
     columns : the states.
     known : which inputs each variable may see.
     features : the states, encoded.
-    factor_logits : log-factors inside the known, as logits.
-    log_score : log p~ of each state, less the mean over the batch.
+    known_logits : what q knows before training.
+    log_score : log p~ of each state, less the mean over its group.
+    observed : which variables are evidence.
+    group_size : how many columns in a row are compared with each other.
+    context : what else is given with each column.
     """
 
     columns: Int[Tensor, "var batch"]
     known: Known
     features: Float[Tensor, "feature_row batch"]
-    factor_logits: Float[Tensor, "row batch"]
+    known_logits: Float[Tensor, "row batch"]
     log_score: Float[Tensor, "batch"]
-
-
-def prepare_paths(
-    proposal: Proposal,
-    columns: Int[Tensor, "var batch"],
-    log_score: Float[Tensor, "batch"],
-    known: Known = None,
-    beta: float | int = 1.0,
-) -> PathBatch:
-    """Compute what the states fix; ``log_score`` comes in double precision, being large."""
-    centred = (log_score - log_score.mean()).to(proposal.model.dtype)
-    features = proposal.layout.encoding.encode(columns, proposal.model.dtype)
-    factor_logits = proposal.factor_logits(columns, known, beta)
-    return PathBatch(columns, known, features, factor_logits, centred)
+    observed: Observed | None
+    group_size: int
+    context: Float[Tensor, "batch *feature"] | None = None
 
 
 def log_variance_losses(proposal: Proposal, batch: PathBatch) -> Float[Tensor, "batch"]:
-    """Squared distance of each log weight from the mean of the batch."""
-    logits = proposal.conditionals.logits(batch.features, batch.known) + batch.factor_logits
-    log_q = log_conditionals_of(proposal.layout, logits, batch.columns).sum(0)
-    log_weights = batch.log_score - log_q
-    return (log_weights - log_weights.mean()).square()
+    """Squared distance of each log weight from the mean of its group."""
+    context = proposal.context_of(batch.context)
+    logits = proposal.conditionals.logits(batch.features, batch.known, context)
+    log_q = log_conditionals_of(proposal.layout, logits + batch.known_logits, batch.columns)
+    if batch.observed is not None:
+        log_q = log_q * ~batch.observed
+    return _centred(batch.log_score - log_q.sum(0), batch.group_size).square()
 
 
 class LogVarianceObjective(Objective[PathBatch]):
     """The variance of the log weights."""
 
-    def __init__(self, proposal: Proposal) -> None:
-        super().__init__()
-        self.scorer = proposal.scorer()
+    each_evidence = 8
 
     def prepare(
         self, proposal: Proposal, paths: Paths, generator: torch.Generator | None
     ) -> PathBatch:
-        """Compute what the states fix."""
+        """Compute what the states fix; scores come in double precision, being large."""
+        size = paths.each_evidence if paths.observed is not None else paths.columns.shape[1]
         with torch.no_grad():
-            log_score = paths.beta * self.scorer.log_score(paths.columns.T)
-        return prepare_paths(proposal, paths.columns, log_score, paths.known, paths.beta)
+            log_score = _centred(proposal.scorer.log_score(paths.columns.T), size)
+        return PathBatch(
+            paths.columns,
+            paths.known,
+            proposal.features(paths.columns),
+            proposal.known_logits(paths.columns, paths.known),
+            log_score.to(proposal.dtype),
+            paths.observed,
+            size,
+            paths.context,
+        )
 
     def losses(self, proposal: Proposal, batch: PathBatch) -> Float[Tensor, "batch"]:
-        """Squared distance of each log weight from the mean of the batch."""
+        """Squared distance of each log weight from the mean of its group."""
         return log_variance_losses(proposal, batch)
+
+
+def _centred(values: Float[Tensor, "batch"], size: int) -> Float[Tensor, "batch"]:
+    """Values less the mean of their group."""
+    groups = values.view(math.ceil(len(values) / size), size)
+    return (groups - groups.mean(1, keepdim=True)).flatten()

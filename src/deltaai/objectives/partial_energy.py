@@ -40,7 +40,7 @@ def partial_log_scores(
     kind : what to do with missing variables.
     """
     num_variables, batch = columns.shape
-    changes = torch.zeros(num_variables + 1, batch, dtype=model.dtype, device="cpu")
+    changes = torch.zeros(num_variables + 1, batch, dtype=model.dtype, device=columns.device)
     for group in model.groups:
         if kind == "completed" or group.arity == 0:
             _add_completed(changes, group, columns, ranks)
@@ -52,7 +52,7 @@ def partial_log_scores(
 def _add_completed(changes: Tensor, group: FactorGroup, columns: Tensor, ranks: Tensor) -> None:
     """Each factor counts from the step on at which the last of its variables is set."""
     values = group.log_values(columns)
-    last = torch.zeros(values.shape, dtype=torch.long, device="cpu")
+    last = torch.zeros(values.shape, dtype=torch.long, device=values.device)
     if group.arity:
         last = group.scope_values(ranks).amax(0).long() + 1
     changes.scatter_add_(0, last, values)
@@ -63,7 +63,7 @@ def _add_zero_filled(changes: Tensor, group: FactorGroup, columns: Tensor, ranks
     tables = group.log_tables_with_missing()
     strides, flat = strides_of(tables.shape[1:]), tables.flatten(1)
     states, places = group.scope_values(columns).long(), group.scope_values(ranks)
-    missing = torch.tensor(group.sizes, dtype=torch.long, device="cpu")[:, None, None]
+    missing = torch.tensor(group.sizes, dtype=torch.long, device=states.device)[:, None, None]
     by_rank = places.argsort(0)
     before = None
     for number in range(group.arity + 1):  # with the first so many of its variables set

@@ -27,10 +27,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from deltaai.conditionals import Layout, Proposal, log_conditionals_of, log_softmax_at
+from deltaai.conditionals import Layout, Proposal, log_conditionals_of
 from deltaai.errors import StateError
-from deltaai.objectives.base import Paths
 from deltaai.objectives.delta import DeltaBatch, DeltaObjective
+from deltaai.sampling import Paths
 
 
 def two_term_loss(
@@ -100,16 +100,18 @@ def stochastic_delta_losses(
         weights; samples of one draw must have the same order. Larger is faster, and noisier.
     """
     draws = _Draws.of(batch, samples_per_draw)
-    layout = proposal.layout
-    logits = proposal.conditionals.logits(batch.features, batch.known) + batch.factor_logits
+    layout, context = proposal.layout, proposal.context_of(batch.context)
+    logits = proposal.conditionals.logits(batch.features, batch.known, context)
+    logits = logits + batch.known_logits
     base = log_conditionals_of(layout, logits, batch.columns)
     own = base - log_conditionals_of(layout, logits, batch.alternatives)
     slots, count = draws.choose_children(layout, generator)
-    graded = -draws.child_ratios(proposal, base, slots[0], count > 0)
+    graded = -draws.child_ratios(proposal, base, slots[0], count > 0, context)
     with torch.no_grad():
-        blocked = -draws.child_ratios(proposal, base, slots[1], count > 1)
+        blocked = -draws.child_ratios(proposal, base, slots[1], count > 1, context)
     each = count.repeat_interleave(samples_per_draw, dim=1)
-    return two_term_loss(batch.log_ratio - own, blocked, graded, each)
+    losses = two_term_loss(batch.log_ratio - own, blocked, graded, each)
+    return losses if batch.observed is None else losses * ~batch.observed
 
 
 class StochasticDeltaObjective(DeltaObjective):
@@ -137,7 +139,7 @@ class StochasticDeltaObjective(DeltaObjective):
 
     def losses(self, proposal: Proposal, batch: DeltaBatch) -> Float[Tensor, "batch"]:
         """Losses whose expected gradient is that of the mean squared residual."""
-        num_free = max(int((proposal.model.num_states > 1).sum()), 1)
+        num_free = batch.num_free(proposal.layout).clamp(min=1)
         return 2 * stochastic_delta_losses(proposal, batch, self._generator).sum(0) / num_free
 
 
@@ -150,12 +152,14 @@ class _Draws:
     batch : the batch.
     num_draws, num_samples : number of draws, and of samples in each.
     known : which inputs are known in each draw.
+    observed : which variables are evidence in each draw.
     """
 
     batch: DeltaBatch
     num_draws: int
     num_samples: int
     known: Float[Tensor, "slot draw"] | None
+    observed: Bool[Tensor, "var draw"] | None
 
     @classmethod
     def of(cls, batch: DeltaBatch, samples_per_draw: int) -> _Draws:
@@ -166,30 +170,39 @@ class _Draws:
                 "samples_per_draw must divide the number of samples"
             )
         num_draws = total // samples_per_draw
-        if batch.known is None:
-            return cls(batch, num_draws, samples_per_draw, None)
-        known = batch.known.reshape(len(batch.known), num_draws, samples_per_draw)
-        if not bool((known == known[..., :1]).all()):
-            raise StateError(
-                f"{samples_per_draw} successive samples do not all have the same order; "
-                "pass samples_per_draw=1, or put samples of one order together"
-            )
-        return cls(batch, num_draws, samples_per_draw, known[..., 0])
+        shared: list[Tensor | None] = []
+        for part in (batch.known, batch.observed):
+            cut = None if part is None else part.reshape(len(part), num_draws, samples_per_draw)
+            if cut is not None and not bool((cut == cut[..., :1]).all()):
+                raise StateError(
+                    f"{samples_per_draw} successive samples do not all have the same order and "
+                    "evidence; pass samples_per_draw=1, or put those alike together"
+                )
+            shared.append(None if cut is None else cut[..., 0])
+        return cls(batch, num_draws, samples_per_draw, *shared)
 
     def choose_children(
         self, layout: Layout, generator: torch.Generator | None
     ) -> tuple[Int[Tensor, "two var draw"], Int[Tensor, "var draw"]]:
         """Slots of two children of each variable in random order, and how many it has.
 
-        A child of u is a slot whose input is u and known. Slots are sorted by input, then known
-        ones first, then at random; where there are not two children, the slots mean nothing.
+        A child of u is a slot whose input is u and known, with a variable that is not observed.
+        Slots are sorted by input, then children first, then at random; where there are not two
+        children, the slots mean nothing.
         """
         num_variables = layout.num_variables
         parent = layout.slot_input
         chance = torch.rand(
-            len(parent), self.num_draws, generator=generator, dtype=torch.float64, device="cpu"
+            len(parent),
+            self.num_draws,
+            generator=generator,
+            dtype=torch.float64,
+            device=parent.device,
         )
         is_known = torch.ones_like(chance) if self.known is None else self.known.double()
+        is_known = is_known * (layout.first_flip_of >= 0)[:, None]  # context is never changed
+        if self.observed is not None:
+            is_known = is_known * ~self.observed[layout.slot_variable]
         order = (parent[:, None] + 0.5 * chance + 0.5 * (1 - is_known)).argsort(0)
         count = chance.new_zeros(num_variables + 1, self.num_draws)  # the last takes padding
         count = count.index_add(0, parent, is_known)[:-1].long()
@@ -206,12 +219,14 @@ class _Draws:
         base: Float[Tensor, "var batch"],
         slots: Int[Tensor, "var draw"],
         is_wanted: Bool[Tensor, "var draw"],
+        context: Float[Tensor, "context batch"] | None,
     ) -> Float[Tensor, "var batch"]:
         """Log q(x_v | x_Pa) - log q(x_v | x'_Pa) of one child v a variable; zero if not wanted."""
         layout, batch = proposal.layout, self.batch
         features, flipped = self._cut(batch.features), self._cut(batch.flipped)
         columns, before = self._cut(batch.columns), self._cut(base)
-        factor_flips = self._cut(batch.factor_flips)
+        known_flips = self._cut(batch.known_flips)
+        around = None if context is None else self._cut(context)
         ratios = torch.zeros_like(before)
         for number, block in enumerate(layout.blocks):
             is_here = (slots >= block.slots.start) & (slots < block.slots.stop) & is_wanted
@@ -220,7 +235,7 @@ class _Draws:
                 continue
             slot = slots[changed, draw] - block.first_slot
             members, place = slot // block.num_inputs, slot % block.num_inputs
-            child, pair = block.variables[members], torch.arange(len(slot), device="cpu")
+            child, pair = block.variables[members], torch.arange(len(slot), device=slot.device)
             rows = block.feature_rows[members]
             inputs = features[rows, draw[:, None, None]]
             inputs[pair, place] = flipped[rows[pair, place], draw[:, None]]
@@ -228,11 +243,12 @@ class _Draws:
             if self.known is not None:
                 by_member = self.known[block.slots].view(*block.inputs.shape, self.num_draws)
                 seen = by_member[members, :, draw]
-            logits = proposal.conditionals.logits_at(number, members, inputs, seen)
-            flip = block.first_flip + slot[:, None] * block.num_logits
-            flip = flip + torch.arange(block.num_logits, device="cpu")
-            logits = logits + factor_flips[flip, draw[:, None]]
-            after = log_softmax_at(logits, columns[child, draw])
+            beside = None if around is None else around[:, draw].transpose(0, 1)
+            logits = proposal.conditionals.logits_at(number, members, inputs, seen, beside)
+            first = layout.first_flip_of[slots[changed, draw]]
+            flip = first[:, None] + torch.arange(block.num_logits, device=slot.device)
+            logits = logits + known_flips[flip, draw[:, None]]
+            after = block.head.log_density(logits, columns[child, draw])
             ratios = ratios.index_put((changed, draw), before[child, draw] - after)
         return ratios.flatten(1)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,13 +19,13 @@ from torch import Tensor
 
 from deltaai.conditionals import Proposal
 from deltaai.errors import GraphError
-from deltaai.graphs import ChordalGraph, Dag, random_sub_order
+from deltaai.graphs import ChordalGraph, random_sub_order
 from deltaai.models import Incidence
 
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """Factors of one group at cells; each counts for one item: a cell of a part, or a sub-DAG."""
+    """Factors of one group at cells, each with the centre of one sub-DAG."""
 
     group: int
     place: int
@@ -43,7 +44,7 @@ class CellGroup:
     cells, sub_dags, members : each cell, its sub-DAG, and its variable's place in the block.
     input_cells : cell of each known input; for others the cell of zeros, which follows the last.
     known : which inputs are parents in the sub-DAG.
-    terms : factors that enter the logits.
+    chosen : what the proposal's knowledge prepared for the members.
     """
 
     block: int
@@ -52,7 +53,7 @@ class CellGroup:
     members: Int[Tensor, "pair"]
     input_cells: Int[Tensor, "pair input"]
     known: Bool[Tensor, "pair input"]
-    terms: tuple[Term, ...]
+    chosen: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,34 +110,19 @@ class SubDagPlanner:
         orders = [random_sub_order(self.chordal, variable, rng) for variable in variables]
         return self._plan(orders, variables)
 
-    def under(self, pairs: Sequence[tuple[Dag, int]]) -> SubDagPlan:
-        """Take the closed neighbourhood of each variable as a DAG of the whole graph orients it.
-
-        For residuals of some variables of full samples: what else is in the samples is not
-        touched.
-        """
-        ranks: dict[Dag, dict[int, int]] = {}
-        orders = []
-        for dag, variable in pairs:
-            if dag not in ranks:
-                ranks[dag] = {v: place for place, v in enumerate(dag.order)}
-            closed = (variable, *self.chordal.neighbours(variable))
-            orders.append(sorted(closed, key=ranks[dag].__getitem__))
-        return self._plan(orders, [variable for _, variable in pairs])
-
     def _plan(self, orders: Sequence[Sequence[int]], variables: Sequence[int]) -> SubDagPlan:
-        cells = _Cells.of(orders, self.proposal.layout.num_variables)
-        sub_dags = torch.arange(len(orders), device="cpu")
-        centres = cells.find(sub_dags, torch.tensor(variables, dtype=torch.long, device="cpu"))
-        everything = torch.arange(len(cells.variables), device="cpu")
+        cells = _Cells.of(orders, self.proposal.layout.num_variables, self.proposal.device)
+        sub_dags = torch.arange(len(orders), device=cells.variables.device)
+        centred = torch.tensor(variables, dtype=torch.long, device=cells.variables.device)
+        centres = cells.find(sub_dags, centred)
+        everything = torch.arange(len(cells.variables), device=cells.variables.device)
         ratios = list(self._factors_with(cells, centres))
         if any(bool((term.cells < 0).any()) for term in ratios):
             raise GraphError("a factor joins variables that are not joined in the chordal graph")
-        bare = list(self._parts(cells, everything, []))
+        bare = list(self._parts(cells, everything))
         num_arcs = sum(num_edges_inside(self.chordal, order) for order in orders)
         if sum(int(part.known.sum()) for part in bare) != num_arcs:
             raise GraphError("the inputs of the conditionals are not the neighbours of their graph")
-        inside = [] if not self.proposal.is_informed else list(self._inside(cells))
         depth = _depths(cells, bare)
         is_child = everything > centres[cells.sub_dags]  # all others are joined to the centre
         return SubDagPlan(
@@ -144,11 +130,11 @@ class SubDagPlanner:
             cells.sub_dags,
             centres,
             tuple(
-                tuple(self._parts(cells, (depth == step).nonzero().squeeze(1), inside))
+                tuple(self._parts(cells, (depth == step).nonzero().squeeze(1)))
                 for step in range(int(depth.max()) + 1 if len(depth) else 0)
             ),
-            tuple(self._parts(cells, centres, inside)),
-            tuple(self._parts(cells, is_child.nonzero().squeeze(1), inside)),
+            tuple(self._parts(cells, centres)),
+            tuple(self._parts(cells, is_child.nonzero().squeeze(1))),
             tuple(ratios),
         )
 
@@ -164,17 +150,7 @@ class SubDagPlanner:
                 found = cells.find(cells.sub_dags[chosen[item[here]]][:, None], scopes)
                 yield Term(number, at, factor[here], found.T, item[here])
 
-    def _inside(self, cells: _Cells) -> Iterator[Term]:
-        """Factors of which a cell is the last: all others are among its parents."""
-        for term in self._factors_with(cells, torch.arange(len(cells.variables), device="cpu")):
-            is_last = ((term.cells >= 0) & (term.cells <= term.items)).all(0)
-            chosen = is_last.nonzero().squeeze(1)
-            if len(chosen):
-                yield _some(term, chosen, term.items[chosen])
-
-    def _parts(
-        self, cells: _Cells, chosen: Int[Tensor, "cell"], inside: Sequence[Term]
-    ) -> Iterator[CellGroup]:
+    def _parts(self, cells: _Cells, chosen: Int[Tensor, "cell"]) -> Iterator[CellGroup]:
         layout = self.proposal.layout
         places = layout.block_of[cells.variables[chosen]]
         for number in torch.unique(places[:, 0]).tolist():
@@ -184,14 +160,8 @@ class SubDagPlanner:
             found = cells.find(sub_dags[:, None], layout.blocks[number].inputs[members])
             known = (found >= 0) & (found < some[:, None])
             input_cells = found.where(known, len(cells.variables))
-            item = torch.full_like(cells.variables, -1)
-            item[some] = torch.arange(len(some), device="cpu")
-            terms = []
-            for term in inside:
-                mine = (item[term.items] >= 0).nonzero().squeeze(1)
-                if len(mine):
-                    terms.append(_some(term, mine, item[term.items[mine]]))
-            yield CellGroup(number, some, sub_dags, members, input_cells, known, tuple(terms))
+            inside = self.proposal.knowledge.choose(number, members, known.to(self.proposal.dtype))
+            yield CellGroup(number, some, sub_dags, members, input_cells, known, inside)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,12 +175,14 @@ class _Cells:
     num_variables: int
 
     @classmethod
-    def of(cls, orders: Sequence[Sequence[int]], num_variables: int) -> _Cells:
+    def of(
+        cls, orders: Sequence[Sequence[int]], num_variables: int, device: torch.device
+    ) -> _Cells:
         variables = torch.tensor(
-            [v for order in orders for v in order], dtype=torch.long, device="cpu"
+            [v for order in orders for v in order], dtype=torch.long, device=device
         )
-        lengths = torch.tensor([len(order) for order in orders], dtype=torch.long, device="cpu")
-        sub_dags = torch.arange(len(orders), device="cpu").repeat_interleave(lengths)
+        lengths = torch.tensor([len(order) for order in orders], dtype=torch.long, device=device)
+        sub_dags = torch.arange(len(orders), device=device).repeat_interleave(lengths)
         keys, by_key = (sub_dags * (num_variables + 1) + variables).sort()
         return cls(variables, sub_dags, keys, by_key, num_variables)
 
@@ -227,7 +199,7 @@ def _depths(cells: _Cells, parts: Sequence[CellGroup]) -> Int[Tensor, "cell"]:
     children = [part.cells.repeat_interleave(part.known.sum(1)) for part in parts]
     parent, child = (torch.cat([cells.variables[:0], *found]) for found in (parents, children))
     first = torch.searchsorted(cells.sub_dags, cells.sub_dags)
-    position = torch.arange(len(first), device="cpu") - first
+    position = torch.arange(len(first), device=first.device) - first
     by_position = position[child].argsort(stable=True)
     counts = torch.bincount(position[child])
     depth = torch.zeros_like(cells.variables)
@@ -235,10 +207,6 @@ def _depths(cells: _Cells, parts: Sequence[CellGroup]) -> Int[Tensor, "cell"]:
         above = depth[parent[arcs]] + 1
         depth.scatter_reduce_(0, child[arcs], above, "amax")
     return depth
-
-
-def _some(term: Term, chosen: Tensor, items: Tensor) -> Term:
-    return Term(term.group, term.place, term.factors[chosen], term.cells[:, chosen], items)
 
 
 def num_edges_inside(graph: ChordalGraph, vertices: Sequence[int]) -> int:

@@ -1,8 +1,9 @@
-"""Drawing states, and judging how far what was drawn can be trusted."""
+"""Drawing states from q: by levels, along orders, given evidence; and what their weights say."""
 
-from deltaai.sampling.ancestral import Schedule, sample_ancestrally
+from deltaai.sampling.ancestral import sample_ancestrally
 from deltaai.sampling.any_order_policy import AnyOrderPolicy
-from deltaai.sampling.conditioned import GivenSchedule, sample_given, sample_sequentially
+from deltaai.sampling.conditioned import sample_sequentially
+from deltaai.sampling.evidence import AnyEvidence, EvidenceKind, FixedEvidence
 from deltaai.sampling.importance import (
     ImportanceEstimate,
     estimate_from_log_weights,
@@ -10,25 +11,38 @@ from deltaai.sampling.importance import (
     normalised_weights,
     pareto_khat,
 )
+from deltaai.sampling.kept_schedules import KeptSchedules
+from deltaai.sampling.levels import Schedule
 from deltaai.sampling.orders import Orders, OrdersKind
+from deltaai.sampling.paths import Given, Paths
 from deltaai.sampling.policies import ON_POLICY, Policy
+from deltaai.sampling.sources import Source
+from deltaai.sampling.values import ChainValues, DataValues, Values
 from deltaai.sampling.weights import estimate_partition
 
 __all__ = [
     "ON_POLICY",
+    "AnyEvidence",
     "AnyOrderPolicy",
-    "GivenSchedule",
+    "ChainValues",
+    "DataValues",
+    "EvidenceKind",
+    "FixedEvidence",
+    "Given",
     "ImportanceEstimate",
+    "KeptSchedules",
     "Orders",
     "OrdersKind",
+    "Paths",
     "Policy",
     "Schedule",
+    "Source",
+    "Values",
     "estimate_from_log_weights",
     "estimate_partition",
     "log_means",
     "normalised_weights",
     "pareto_khat",
     "sample_ancestrally",
-    "sample_given",
     "sample_sequentially",
 ]

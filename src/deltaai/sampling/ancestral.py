@@ -1,38 +1,28 @@
-"""Ancestral sampling by levels, in one order or in several at once.
+"""Ancestral sampling by levels, in one order or in several at once, with or without evidence.
 
-Variables whose parents are all set can be set together. A :class:`Schedule` lists, for each such
-step, which variables of which order are due and which factors enter their logits; a step is then
-a few batched operations, whatever the number of variables and orders.
+Variables whose parents are all set can be set together. A
+:class:`~deltaai.sampling.levels.Schedule` lists what is due at each such step; a step is then a few
+batched operations, whatever the number of variables and orders.
+
+One order serves all evidence: observed variables keep their values, the others are drawn from
+conditionals that see what ``known`` says: what comes before them, and the evidence among what comes
+after if q was trained for that (see :mod:`deltaai.conditionals.evidence`). A thousand rows of
+evidence are a thousand columns of one batch. Importance weights are then
+
+    w = p~(x) / Π_{v unobserved} q(x_v | known).
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from deltaai.conditionals import Proposal, known_under
-from deltaai.graphs import Dag
-from deltaai.sampling.levels import Levels, due_by_level
+from deltaai.conditionals import Proposal
+from deltaai.sampling.levels import Schedule
 from deltaai.sampling.partial_states import PartialStates
+from deltaai.sampling.paths import Given
 from deltaai.sampling.policies import Policy
-
-
-@dataclass(frozen=True, eq=False)
-class Schedule:
-    """Steps of ancestral sampling for some orders."""
-
-    steps: Levels
-    num_dags: int
-
-    @classmethod
-    def build(cls, proposal: Proposal, dags: Sequence[Dag], *, masks: bool) -> Schedule:
-        """Work out which variables and factors are due when."""
-        known = known_under(proposal.layout, dags, proposal.model.dtype) if masks else None
-        return cls(due_by_level(proposal, dags, known, only_before=True), len(dags))
 
 
 def sample_ancestrally(
@@ -41,24 +31,31 @@ def sample_ancestrally(
     num_samples: int,
     *,
     policy: Policy,
-    beta: float | int = 1.0,
     generator: torch.Generator | None = None,
+    given: Given | None = None,
+    context: Float[Tensor, "context batch"] | None = None,
 ) -> tuple[Int[Tensor, "var dag sample"], Float[Tensor, "dag sample"]]:
-    """Draw samples in each order; also return their log q (of q itself, whatever the policy)."""
-    layout, dtype = proposal.layout, proposal.model.dtype
+    """Draw samples in each order; also return log q of what was drawn.
+
+    Parameters
+    ----------
+    proposal : q.
+    schedule : of the orders.
+    num_samples : samples of each order.
+    policy : how to draw; log q is that of q itself.
+    given : evidence, and what each conditional sees, if the schedule is for that; the columns of
+        the first order come first.
+    context : features of each column that every conditional sees.
+    """
     shape = (schedule.num_dags, num_samples)
-    states = torch.zeros(
-        layout.num_variables * schedule.num_dags, num_samples, dtype=torch.long, device="cpu"
-    )
-    num_rows = (layout.encoding.num_rows + 1) * schedule.num_dags
-    features = torch.zeros(num_rows, num_samples, dtype=dtype, device="cpu")
-    log_q = torch.zeros(shape, dtype=dtype, device="cpu")
-    choose = policy.prepare(shape, generator)
+    log_q = torch.zeros(shape, dtype=proposal.dtype, device=proposal.device)
+    choose = policy.prepare(shape, generator, proposal.device)
     with torch.no_grad():
-        partial = PartialStates(proposal, schedule.num_dags, states, features)
-        for step in schedule.steps:
-            for due in step:
-                drawn, log_prob = choose(partial.logits(due, beta), due.dags)
-                partial.write(due, drawn)
+        partial = PartialStates(proposal, schedule, num_samples, given, context)
+        for level in schedule.levels:
+            for due in level:
+                log_prob, is_given = partial.fill(due, choose)
+                if is_given is not None:
+                    log_prob = log_prob.masked_fill(is_given, 0)
                 log_q.index_add_(0, due.dags, log_prob)
-    return states.view(layout.num_variables, *shape), log_q
+    return partial.states.view(-1, *shape), log_q

@@ -6,7 +6,6 @@ parents; under many they are all its neighbours, and each draw says which of the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,11 +38,10 @@ class Orders:
         """Take the elimination order backwards as the fixed DAG: few levels, shared by all."""
         return cls(graph, kind, Dag(graph, graph.order[::-1]), num_together)
 
-    def inputs(self) -> Sequence[tuple[int, ...]]:
-        """What each conditional may be given."""
-        if self.kind == "one":
-            return self.fixed.parents
-        return [self.graph.neighbours(vertex) for vertex in range(self.graph.num_vertices)]
+    @property
+    def structure(self) -> Dag | ChordalGraph:
+        """The one order, or the graph that all of them orient."""
+        return self.fixed if self.kind == "one" else self.graph
 
     def draw(self, rng: np.random.Generator) -> list[Dag]:
         """Orders for the next updates."""

@@ -1,17 +1,19 @@
 """States that are filled in step by step: the logits of what is due, and writing what was drawn.
 
-Every way of ancestral sampling is a loop over what is due (:mod:`deltaai.sampling.levels`) of two
-steps: ask for logits, choose states from them and write these. How states are chosen, and what
-becomes of their probabilities, is the loop's.
+Every way of ancestral sampling is a loop over what is due (:mod:`deltaai.sampling.levels`). What
+becomes of the probabilities of what was drawn is the loop's.
 """
 
 from __future__ import annotations
 
-from jaxtyping import Float, Int, Shaped
+import torch
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from deltaai.conditionals import Known, Proposal, fold, relative_slices
-from deltaai.sampling.levels import Due
+from deltaai.conditionals import Inputs, Proposal
+from deltaai.sampling.levels import Due, Schedule
+from deltaai.sampling.paths import Given
+from deltaai.sampling.policies import Choose
 
 
 class PartialStates:
@@ -20,61 +22,81 @@ class PartialStates:
     Parameters
     ----------
     proposal : q.
-    num_dags : number of orders.
-    states : one row a cell; zero where nothing is written yet.
-    features : the same, encoded.
+    schedule : of the orders.
+    num_samples : samples of each order.
+    given : evidence and what is known, if the schedule is for that; the columns of the first order
+        come first.
+    context : features of each column that every conditional sees.
     """
 
     def __init__(
         self,
         proposal: Proposal,
-        num_dags: int,
-        states: Int[Tensor, "cell sample"],
-        features: Float[Tensor, "feature_row sample"],
+        schedule: Schedule,
+        num_samples: int,
+        given: Given | None = None,
+        context: Float[Tensor, "context batch"] | None = None,
     ) -> None:
-        self.proposal, self.num_dags = proposal, num_dags
-        self.states, self.features = states, features
-        self.folded = None
-        if proposal.is_informed:
-            self.folded = fold(proposal.terms, proposal.model.groups, proposal.model.dtype)
+        encoding, device = proposal.layout.encoding, proposal.device
+        self.proposal, self.num_dags = proposal, schedule.num_dags
+        self.model = proposal.model  # as it is now
+        shape = (schedule.num_dags, num_samples)
+        cells = proposal.layout.num_variables * schedule.num_dags
+        self.observed: Bool[Tensor, "cell sample"] | None = None
+        self.known: Float[Tensor, "slot dag sample"] | None = None
+        if given is None:
+            self.states = torch.zeros(cells, num_samples, dtype=torch.long, device=device)
+            num_rows = (encoding.num_rows + 1) * schedule.num_dags
+            self.features = torch.zeros(num_rows, num_samples, dtype=proposal.dtype, device=device)
+        else:
+            states = given.columns.where(given.observed, 0).long()
+            features = proposal.features(states)
+            features[:-1] *= given.observed[encoding.owners]  # the rest is not there yet
+            self.states = states.reshape(cells, num_samples)
+            self.features = features.reshape(-1, num_samples)
+            self.observed = given.observed.reshape(cells, num_samples)
+            if given.known is not None:
+                self.known = given.known.view(-1, *shape)
+        self.context = None if context is None else context.view(-1, *shape)
 
-    def logits(
-        self, due: Due, beta: float | int, known: Known = None
-    ) -> Float[Tensor, "pair logit sample"]:
-        """Logits of what is due given the states so far.
-
-        ``known`` says which inputs are seen if that differs between the samples of one order;
-        otherwise ``due`` does.
-        """
-        proposal, members, num_samples = self.proposal, due.members, self.states.shape[1]
-        inputs = _rows(self.features, due.input_rows)
-        seen = due.known
-        if known is not None:
+    def logits(self, due: Due) -> Float[Tensor, "pair logit sample"]:
+        """Logits of what is due, given the states so far."""
+        proposal, members = self.proposal, due.members
+        known = due.known
+        if self.known is not None:
             block = proposal.layout.blocks[due.block]
-            seen = known[block.slots].view(block.size, block.num_inputs, num_samples)[members]
-        logits = proposal.conditionals.logits_at(due.block, members, inputs, seen)
-        if self.folded is not None:
-            if due.known is not None:
-                seen = due.known[:, :, None].expand(-1, -1, num_samples)
-            inside = self.folded[due.block].logits(members, inputs, seen)
-            logits = logits.add(inside, alpha=beta)
-        for wide in due.wide:
-            group = proposal.model.groups[wide.group]
-            values = _rows(self.states, wide.cells)
-            slices = relative_slices(group, wide.factors, values, wide.place)
-            if known is not None:
-                slices = slices * known[wide.slots].prod(1)[:, None]
-            logits = logits.index_add(0, wide.pairs, slices, alpha=beta)
-        return logits
+            shape = (block.size, block.num_inputs, *self.known.shape[1:])
+            by_slot = self.known[block.slots].view(shape)
+            known = by_slot[members, :, due.dags]
+        context = None if self.context is None else self.context[:, due.dags].transpose(0, 1)
+        features = _rows(self.features, due.input_rows)
+        logits = proposal.conditionals.logits_at(due.block, members, features, known, context)
+        inputs = Inputs(due.block, members, features, self.states, due.input_cells, known)
+        inside = proposal.knowledge.logits_at(self.model, due.chosen, inputs)
+        return logits if inside is None else logits + inside
 
-    def write(self, due: Due, states: Int[Tensor, "pair sample"]) -> None:
-        """Set the variables of a due."""
-        self.states.index_copy_(0, due.cells, states)
+    def fill(
+        self, due: Due, choose: Choose
+    ) -> tuple[Float[Tensor, "pair sample"], Bool[Tensor, "pair sample"] | None]:
+        """Draw what is due where it is not observed.
+
+        Returns
+        -------
+        Log q of what is there now, of q itself whatever the policy, and where it was observed.
+        """
+        head = self.proposal.layout.blocks[due.block].head
+        logits = self.logits(due)
+        drawn, is_given = choose(head, logits, due.dags), None
+        if self.observed is not None:
+            is_given = _rows(self.observed, due.cells)
+            drawn = _rows(self.states, due.cells).where(is_given, drawn)
+        self.states.index_copy_(0, due.cells, drawn)
         by_dag = self.features.view(len(self.features) // self.num_dags, self.num_dags, -1)
-        self.proposal.layout.encoding.write(by_dag, due.variables, states, due.dags)
+        self.proposal.layout.encoding.write(by_dag, due.variables, drawn, due.dags)
+        return head.log_density(logits, drawn), is_given
 
     def keep(self, index: Int[Tensor, "sample"]) -> None:
-        """Replace every sample by another."""
+        """Replace every sample by another; evidence must be the same in both."""
         self.states = self.states.index_select(1, index)
         self.features = self.features.index_select(1, index)
 

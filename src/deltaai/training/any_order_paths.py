@@ -13,17 +13,17 @@ There are no orders to redraw: the policy picks one for each path.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from deltaai.conditionals import refuse_zeros
 from deltaai.errors import ModelError, TrainingError
-from deltaai.models import FactorGraph
+from deltaai.models import FactorGraph, Target
 from deltaai.objectives import AnyOrderObjective
 from deltaai.sampling import AnyOrderPolicy, ImportanceEstimate, Policy, estimate_from_log_weights
 from deltaai.training.task import Task
@@ -51,9 +51,17 @@ class AnyOrderTask(Task):
         self.sampler = sampler
         self.objective = objective
         self.trained = nn.ModuleDict({"policy": sampler, "objective": objective})
-        # Scores of large models need double precision, even if their factors are single.
-        self.scorer = model.to(dtype=torch.float64)
+        self.target = Target(model)
         self.beta: float | int = 1.0
+
+    @property
+    def scorer(self) -> FactorGraph:
+        """The target in double precision: scores of large models are sums of many factors."""
+        return self.target.now(torch.float64)
+
+    def target_parameters(self) -> Iterator[Tensor]:
+        """Parameters of the target, if it learns."""
+        yield from self.target.model.parameters()
 
     def parameter_groups(self, learning_rate: float | int) -> list[dict[str, Any]]:
         """Groups for an optimiser: the networks, and log Z with its own rate."""
@@ -69,7 +77,11 @@ class AnyOrderTask(Task):
         """Draw paths for the next updates, and score them at an inverse temperature."""
         columns, ranks = self.sampler.sample(size, policy, generator)
         self.beta = beta
-        self.batch = self.objective.prepare(self.scorer, columns, ranks, beta)
+        self._prepare(columns, ranks)
+
+    def _prepare(self, columns: Int[Tensor, "var batch"], ranks: Int[Tensor, "var batch"]) -> None:
+        scorer = self.target.tempered(self.beta).now(torch.float64)
+        self.batch = self.objective.prepare(scorer, columns, ranks)
 
     def loss(self) -> Float[Tensor, ""]:
         """Mean loss of the paths that were drawn last."""
@@ -96,6 +108,4 @@ class AnyOrderTask(Task):
         self.batch = None
         if state:
             self.beta = state["beta"]
-            self.batch = self.objective.prepare(
-                self.scorer, state["columns"], state["ranks"], self.beta
-            )
+            self._prepare(state["columns"], state["ranks"])

@@ -33,6 +33,7 @@ ObjectiveName = Literal[
     "fl-subtb",
 ]
 PartialEnergyName = Literal["completed", "zero-filled"]
+ValuesFrom = Literal["q", "data", "chains"]
 Policy = Literal[
     "on-policy", "tempered", "annealed", "uniform-mixture", "tempered-mixture", "uniform"
 ]
@@ -72,6 +73,9 @@ class TrainingConfig:
     gradient_clip : largest norm of the whole gradient; ``None`` for no limit.
     resample_every : updates between draws of fresh states.
     redraw_orders_every : updates between draws of fresh orders, when many are trained.
+    values : where states come from: ``"q"`` under the policy, ``"data"`` that was given, or
+        Gibbs ``"chains"`` of the target.
+    values_share : share of the states that data or chains make up; q draws the others.
     alternatives : with more than two states, compare each state with ``"one"`` other value of every
         variable, drawn at random, or with ``"all"``.
     policy : what draws the training states. ``"on-policy"`` is q itself, ``"tempered"`` is q with
@@ -115,6 +119,8 @@ class TrainingConfig:
     gradient_clip: float | int | None = None
     resample_every: int = 1
     redraw_orders_every: int = 50
+    values: ValuesFrom = "q"
+    values_share: float | int = 1.0
     alternatives: Alternatives = "one"
     policy: Policy = "on-policy"
     temperature: float | int = 1.0
@@ -154,7 +160,7 @@ class TrainingConfig:
             if getattr(self, name) is not None:
                 self._check_number(name)
         # Not zero: a target with forbidden states would multiply minus infinity by it.
-        for name in ("anneal_start", "step_decay_factor"):
+        for name in ("anneal_start", "step_decay_factor", "values_share"):
             self._check_number(name, highest=1)
         if self.target_ess is not None:
             self._check_number("target_ess", highest=1)
@@ -168,6 +174,7 @@ class TrainingConfig:
         self._check_choice("partial_energy", get_args(PartialEnergyName))
         self._check_choice("schedule", get_args(Schedule))
         self._check_choice("policy", get_args(Policy))
+        self._check_choice("values", get_args(ValuesFrom))
         self._check_choice("alternatives", get_args(Alternatives))
         self._check_step_decay_at()
         self._check_agreement()
@@ -234,6 +241,14 @@ class TrainingConfig:
         object.__setattr__(self, "step_decay_at", tuple(float(fraction) for fraction in at))
 
     def _check_agreement(self) -> None:
+        if self.values_share != 1 and self.values == "q":
+            raise ConfigError(
+                Setting("values_share"),
+                f" is {self.values_share} but all states come from q; choose ",
+                Setting("values", "data"),
+                " or ",
+                Setting("values", "chains"),
+            )
         for name in ("warmup_steps", "anneal_steps"):
             if getattr(self, name) > self.steps:
                 raise ConfigError(

@@ -1,46 +1,35 @@
 """The training loop, read from top to bottom.
 
-Each update: (now and then) orders are drawn, (now and then) states are drawn from the policy, the
-task gives its loss at them, and Adam takes a step. Polishing updates, if there are any, come last.
+Phases follow each other. In each update: (now and then) orders are drawn, (now and then) states
+are drawn from the policy, the phase's task gives its loss at them, and Adam takes a step.
 Everything random comes from two generators whose states are in the checkpoint, so a run that was
 killed and resumed is the run that was not.
 
-What is trained and at what is the business of a :class:`~deltaai.training.task.Task`.
+What is trained, at what, and when a phase is worth it is said by
+:class:`~deltaai.training.phases.Phase`; files are in :mod:`deltaai.training.run_files`.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from deltaai.errors import FormatError, Setting, TrainingError, one_line
-from deltaai.objectives import LogVarianceObjective
+from deltaai.errors import Setting, TrainingError
 from deltaai.randomness import generator_of
-from deltaai.sampling import ON_POLICY, ImportanceEstimate, Policy
-from deltaai.training import polishing
-from deltaai.training.checkpoint import load_tensors, save_tensors
+from deltaai.sampling import ImportanceEstimate
 from deltaai.training.config import TrainingConfig
-from deltaai.training.full_samples import FullSamples
+from deltaai.training.kept import Kept
 from deltaai.training.metrics_log import MetricsLog, Row
-from deltaai.training.nested_state import pack_state, unpack_state
-from deltaai.training.schedules import (
-    inverse_temperature_at,
-    learning_rate_at,
-    polish_rate_at,
-    temperature_at,
-)
-from deltaai.training.task import Task
+from deltaai.training.phases import Phase
+from deltaai.training.run_files import save_run, take_up_run
 
-CHECKPOINT_KIND = "checkpoint"
-_FREE = ("time_limit", "checkpoint_every")  # settings that may change when a run is resumed
 _ESTIMATE_UPDATES, _FORGETTING = 2, 0.9
 
 
@@ -57,36 +46,42 @@ class TrainingProgress:
 
 @dataclass(eq=False)
 class Trainer:
-    """One run: a task, settings, and the state between updates.
+    """One run: phases, settings, and the state between updates.
 
     Parameters
     ----------
-    task : what is trained, and at what.
+    phases : what to do, one after the other.
     config : the settings.
     identity : what a checkpoint must agree on, such as the model's hash.
+    device : where random numbers are drawn.
     """
 
-    task: Task
+    phases: Sequence[Phase]
     config: TrainingConfig
     identity: Mapping[str, str | int | float] = field(default_factory=dict)
+    device: torch.device | str = "cpu"
 
     def __post_init__(self) -> None:
-        self.generator = generator_of(self.config.seed)
+        self.generator = generator_of(self.config.seed, self.device)
         self.rng = np.random.default_rng(self.config.seed)
-        self.parameters = list(self.task.trained.parameters())
-        groups = self.task.parameter_groups(self.config.learning_rate)
+        groups = _parameter_groups(self.phases, self.config.learning_rate)
+        self.parameters = [value for group in groups for value in group["params"]]
         self.rate_scales = [group["lr"] / self.config.learning_rate for group in groups]
         self.optimizer = torch.optim.Adam(groups, betas=(0.9, 0.99))
-        self.step = 0
+        self.number = self.phase_step = 0  # of the phase, and in it
+        self.step = 0  # of all phases
         self.seconds = 0.0  # spent so far, setting up included
         # Most seconds that an update, with what is drawn for it, took lately, and an estimate:
         # another of each must fit before a limit of time.
         self.longest_update = self.longest_estimate = 0.0
-        self.before: polishing.Before | None = None  # q as it was before polishing
+        self.kept: Kept | None = None  # q as it was before this phase
         self.history: list[Row] = []  # what was measured, from the first step on
-        self.last_step = self.config.steps + self.config.polish_steps
+        self.last_step = sum(phase.steps for phase in self.phases)
 
-    # -- the loop ------------------------------------------------------------------------------
+    @property
+    def phase(self) -> Phase:
+        """The phase that the run is in."""
+        return self.phases[min(self.number, len(self.phases) - 1)]
 
     def run(
         self,
@@ -98,23 +93,28 @@ class Trainer:
         """Train until the steps, the time or a target is reached; return the last estimate."""
         config, started = self.config, time.perf_counter() - self.seconds
         estimate = None
-        while self.step < self.last_step:
-            begun = time.perf_counter()
-            if self.step % config.redraw_orders_every == 0:
-                self.task.redraw(self.rng)
-            if self.step == config.steps and not self._begin_polishing():
+        while self.number < len(self.phases):
+            phase, begun = self.phase, time.perf_counter()
+            if self.phase_step == phase.steps:
+                estimate = self._end(phase, estimate)
+                self.number, self.phase_step, self.kept = self.number + 1, 0, None
+                continue
+            if self.step % config.redraw_orders_every == 0 or self.phase_step == 0:
+                phase.task.redraw(self.rng)
+            if self.phase_step == 0 and not self._begin(phase):
                 break
-            if self.step % self._resample_every == 0 or not self.task.is_drawn:
-                self._draw_states()
-            loss = self._update(checkpoint)
-            self.step += 1
+            if self.phase_step % phase.resample_every == 0 or not phase.task.is_drawn:
+                policy, beta = phase.policy_at(self.phase_step), phase.beta_at(self.phase_step)
+                phase.task.draw(phase.batch_size, policy, beta, self.generator)
+            loss = self._update(phase, checkpoint)
+            self.step, self.phase_step = self.step + 1, self.phase_step + 1
             self.seconds = time.perf_counter() - started
             took = time.perf_counter() - begun
             self.longest_update = max(took, _FORGETTING * self.longest_update)
             progress = TrainingProgress(self.step, self.last_step, loss, self.seconds)
             is_last = self.step == self.last_step or self._is_late()
             is_due = config.evaluate_every and self.step % config.evaluate_every == 0
-            if is_last or is_due or self.step == config.steps:
+            if is_last or is_due or self.phase_step == phase.steps:
                 progress.estimate = estimate = self._estimate()
                 self.history.append(_metrics_row(progress))
                 if metrics is not None:
@@ -125,25 +125,35 @@ class Trainer:
             if checkpoint is not None and (
                 is_done or (config.checkpoint_every and self.step % config.checkpoint_every == 0)
             ):
-                self.save(checkpoint)
+                save_run(self, checkpoint)
             if is_done:
-                break
-        return self._better_of_both(estimate)
+                return self._end(phase, estimate)
+        return estimate
 
-    def _draw_states(self) -> None:
-        size, policy = self.config.batch_size, policy_at(self.config, self.step)
-        if self.is_polishing:
-            size, policy = max(size, polishing.BATCH), polishing.POLICY
-        beta = inverse_temperature_at(self.config, self.step)
-        self.task.draw(size, policy, beta, self.generator)
+    def resume(self, path: Path) -> None:
+        """Continue from a checkpoint of the same model and settings."""
+        take_up_run(self, path)
 
-    def _update(self, checkpoint: Path | None) -> float:
-        rate = self.config.learning_rate * learning_rate_at(self.config, self.step)
-        if self.is_polishing:
-            rate = polish_rate_at(self.config, self.step)
+    def _begin(self, phase: Phase) -> bool:
+        """Keep q as it is, if the phase may spoil it; say whether there is anything to gain."""
+        if phase.is_worth is None and not phase.is_undone_if_worse:
+            return True
+        estimate = self._estimate()
+        self.kept = Kept.of(phase.task.trained, estimate) if phase.is_undone_if_worse else None
+        return phase.is_worth is None or phase.is_worth(estimate)
+
+    def _end(self, phase: Phase, estimate: ImportanceEstimate | None) -> ImportanceEstimate | None:
+        """Go back to the q from before the phase if that was better."""
+        if self.kept is None or estimate is None or self.kept.is_surpassed_by(estimate):
+            return estimate
+        phase.task.trained.load_state_dict(self.kept.weights)
+        return self._estimate()
+
+    def _update(self, phase: Phase, checkpoint: Path | None) -> float:
+        rate = phase.rate_at(self.phase_step)
         for group, scale in zip(self.optimizer.param_groups, self.rate_scales, strict=True):
             group["lr"] = rate * scale
-        loss = self.task.loss()
+        loss = phase.task.loss()
         value = float(loss.detach())
         if not math.isfinite(value):
             kept = f"; the last good state is in {checkpoint}" if checkpoint else ""
@@ -165,14 +175,9 @@ class Trainer:
 
     def _estimate(self) -> ImportanceEstimate:
         start = time.perf_counter()
-        found = self.task.estimate(self.config.evaluation_samples, self.generator)
+        found = self.phase.task.estimate(self.config.evaluation_samples, self.generator)
         self.longest_estimate = max(self.longest_estimate, time.perf_counter() - start)
         return found
-
-    @property
-    def _resample_every(self) -> int:
-        every = self.config.resample_every
-        return min(every, polishing.RESAMPLE_EVERY) if self.is_polishing else every
 
     def _is_late(self) -> bool:
         if self.config.time_limit is None:
@@ -186,140 +191,25 @@ class Trainer:
         config = self.config
         if estimate is None or (config.target_ess is None and config.target_kl is None):
             return False
-        if self.step < config.anneal_steps:
+        if self.phase_step < self.phase.settled_at:
             return False  # not yet trained on the target itself
-        if self.before is not None and not self.before.is_surpassed_by(estimate):
+        if self.kept is not None and not self.kept.is_surpassed_by(estimate):
             return False
         has_ess = config.target_ess is None or estimate.ess_fraction >= config.target_ess
         gap = estimate.log_partition - estimate.elbo
         return has_ess and (config.target_kl is None or gap <= config.target_kl)
 
-    # -- polishing -----------------------------------------------------------------------------
 
-    @property
-    def is_polishing(self) -> bool:
-        """Whether the updates with the task's own objective are done."""
-        return self.step >= self.config.steps
-
-    def _begin_polishing(self) -> bool:
-        """Keep q as it is; say whether it leaves anything to polish."""
-        if self.before is None:
-            estimate = self._estimate()
-            weights = {k: v.clone() for k, v in self.task.trained.state_dict().items()}
-            self.before = polishing.Before(
-                weights, estimate.ess_fraction, estimate.log_partition, min(estimate.stderr, 1.0)
-            )
-            self._take_up_polishing()
-        assert isinstance(self.task, FullSamples)
-        return self.before.is_worth_polishing(self.task.proposal.model.num_variables)
-
-    def _take_up_polishing(self) -> None:
-        if not isinstance(self.task, FullSamples):
-            raise TrainingError(
-                "only training at full samples can be polished: choose ",
-                Setting("polish_steps", 0),
-            )
-        self.task = self.task.with_objective(LogVarianceObjective(self.task.proposal))
-
-    def _better_of_both(self, estimate: ImportanceEstimate | None) -> ImportanceEstimate | None:
-        """Go back to the q from before polishing if that was better."""
-        if self.before is None or estimate is None or self.before.is_surpassed_by(estimate):
-            return estimate
-        self.task.trained.load_state_dict(self.before.weights, strict=False)
-        return self._estimate()
-
-    # -- checkpoints ---------------------------------------------------------------------------
-
-    def save(self, path: Path) -> None:
-        """Write all that the rest of the run depends on."""
-        state = {
-            "trained": dict(self.task.trained.state_dict()),
-            "optimizer": self.optimizer.state_dict(),
-            "generator": self.generator.get_state(),
-            "rng": self.rng.bit_generator.state,
-            "task": self.task.state(),
-            "before": None if self.before is None else vars(self.before),
-            "step": self.step,
-            "seconds": self.seconds,
-            "history": self.history,
-        }
-        tensors, packed = pack_state(state)
-        metadata = {
-            "identity": dict(self.identity),
-            "config": self.config.to_dict(),
-            "state": packed,
-        }
-        save_tensors(path, tensors, metadata, kind=CHECKPOINT_KIND)
-
-    def resume(self, path: Path) -> None:
-        """Continue from a checkpoint of the same model and settings."""
-        tensors, metadata = load_tensors(path, CHECKPOINT_KIND)
-        try:
-            self._take_up(path, tensors, metadata)
-        except TrainingError:
-            raise
-        except Exception as error:  # the checksum is right, so whoever made the file is to blame
-            raise FormatError(
-                path,
-                None,
-                f"the run in it is incomplete or of another version: {one_line(error)}; start anew",
-            ) from error
-
-    def _take_up(self, path: Path, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
-        if metadata.get("identity") != dict(self.identity):
-            raise TrainingError(
-                f"{path} belongs to another model or another kind of sampler; start anew, or give "
-                "the model it was made for"
-            )
-        theirs, ours = metadata["config"], self.config.to_dict()
-        changed = [name for name in ours if theirs.get(name) != ours[name] and name not in _FREE]
-        if changed:
-            listed = [part for name in changed for part in (", ", Setting(name))][1:]
-            raise TrainingError(
-                f"{path} was made with other settings (",
-                *listed,
-                "); use the same to resume, or start anew",
-            )
-        state = unpack_state(tensors, metadata["state"])
-        self.step, self.seconds = state["step"], state["seconds"]
-        if type(self.step) is not int or self.step < 0 or not math.isfinite(self.seconds):
-            raise ValueError(f"step {self.step!r} after {self.seconds!r} seconds")
-        self.history = state.get("history", [])  # runs of earlier versions have none
-        if not _is_history(self.history, self.step):
-            raise ValueError("its history is not a list of measurements up to its step")
-        if state["before"] is not None:
-            self.before = polishing.Before(**state["before"])
-            self._take_up_polishing()
-        self.task.trained.load_state_dict(state["trained"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        for parameter, moments in self.optimizer.state.items():
-            for name, value in moments.items():
-                if name != "step" and value.shape != parameter.shape:
-                    raise ValueError(f"moments of shape {tuple(value.shape)}")
-        self.generator.set_state(state["generator"])
-        self.rng.bit_generator.state = state["rng"]
-        self.task.restore(state["task"], self.generator)
-
-
-def policy_at(config: TrainingConfig, step: int) -> Policy:
-    """Return the policy that the settings name."""
-    match config.policy:
-        case "tempered" | "annealed":
-            return Policy(temperature=temperature_at(config, step))
-        case "tempered-mixture":
-            return Policy(temperature=config.temperature, tempered_share=config.exploration)
-        case "uniform-mixture":
-            return Policy(uniform_share=config.exploration)
-        case "uniform":
-            return Policy(uniform_share=1.0)
-    return ON_POLICY
-
-
-def _is_history(history: object, step: int) -> bool:
-    return isinstance(history, list) and all(
-        isinstance(row, dict) and type(row.get("step")) is int and row["step"] <= step
-        for row in history
-    )
+def _parameter_groups(phases: Sequence[Phase], learning_rate: float | int) -> list[dict[str, Any]]:
+    """Groups for an optimiser of all that any phase trains, each parameter once."""
+    groups, seen = [], set[int]()
+    for phase in phases:
+        for group in phase.task.parameter_groups(learning_rate):
+            new = [value for value in group["params"] if id(value) not in seen]
+            seen.update(map(id, new))
+            if new:
+                groups.append({**group, "params": new})
+    return groups
 
 
 def _metrics_row(progress: TrainingProgress) -> Row:

@@ -41,8 +41,8 @@ def _decay(config: TrainingConfig, step: int) -> float:
 
 
 def polish_rate_at(config: TrainingConfig, step: int) -> float:
-    """Learning rate of a polishing update, ``step`` counted from the first of all updates."""
-    progress = (step - config.steps) / max(config.polish_steps, 1)
+    """Learning rate of a polishing update, counted from the first of these."""
+    progress = step / max(config.polish_steps, 1)
     return config.polish_rate * 0.5 * (1.0 + math.cos(math.pi * progress))
 
 

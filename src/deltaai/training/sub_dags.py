@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from deltaai.conditionals import Proposal
-from deltaai.errors import ConfigError, Setting
 from deltaai.objectives import (
     SubDagPlanner,
-    draw_alternatives,
     prepare_sub_dags,
+    propose_centres,
     sample_sub_dags,
     sub_dag_residuals,
 )
@@ -35,20 +34,19 @@ class SubDags(Task):
     """
 
     def __init__(self, proposal: Proposal, orders: Orders, size: int) -> None:
-        if orders.kind != "many":
-            raise ConfigError(
-                "sub-DAGs are parts of random orders: choose ", Setting("orders", "many")
-            )
         self.proposal, self.orders, self.size = proposal, orders, size
-        self.trained = nn.ModuleDict({"conditionals": proposal.conditionals})
+        self.trained = nn.ModuleDict({"q": proposal.trained})
         self.planner = SubDagPlanner(proposal, orders.graph)
         self.schedule = Schedule.build(proposal, [orders.fixed], masks=True)
-        self.scorer = proposal.scorer()
-        self.free = (proposal.model.num_states > 1).nonzero().squeeze(1).tolist()
+        self.free = proposal.layout.is_free.nonzero().squeeze(1).tolist()
 
     def parameter_groups(self, learning_rate: float | int) -> list[dict[str, Any]]:
         """Groups of q."""
-        return self.proposal.conditionals.parameter_groups(learning_rate)
+        return self.proposal.parameter_groups(learning_rate)
+
+    def target_parameters(self) -> Iterator[Tensor]:
+        """Parameters of the target, if it learns."""
+        yield from self.proposal.target.model.parameters()
 
     def redraw(self, rng: np.random.Generator) -> None:
         """Draw new sub-DAGs."""
@@ -62,12 +60,9 @@ class SubDags(Task):
         self, size: int, policy: Policy, beta: float | int, generator: torch.Generator
     ) -> None:
         """Draw one sample of every sub-DAG."""
-        states = sample_sub_dags(
-            self.proposal, self.plan, 1, policy=policy, beta=beta, generator=generator
-        )
-        centres = self.plan.centres
-        num_states = self.proposal.model.num_states[self.plan.variables[centres]]
-        self._set_batch(states, draw_alternatives(states[centres], num_states, generator), beta)
+        proposal = self.proposal.tempered(beta)
+        states = sample_sub_dags(proposal, self.plan, 1, policy=policy, generator=generator)
+        self._set_batch(states, propose_centres(proposal, self.plan, states, generator), beta)
 
     def _set_batch(
         self,
@@ -75,16 +70,20 @@ class SubDags(Task):
         alternatives: Int[Tensor, "u sample"],
         beta: float | int,
     ) -> None:
-        self._drawn = {"states": states, "alternatives": alternatives, "beta": beta}
-        self.batch = prepare_sub_dags(self.proposal, self.plan, states, alternatives, beta)
+        proposal = self.proposal.tempered(beta)
+        self._drawn: dict[str, Any] = {"states": states, "alternatives": alternatives, "beta": beta}
+        self._moment = proposal.target.moment
+        self.batch = prepare_sub_dags(proposal, self.plan, states, alternatives)
 
     def loss(self) -> Float[Tensor, ""]:
-        """Mean squared residual."""
+        """Mean squared residual; what was prepared from a target that moved is dropped."""
+        if self.proposal.target.moment != self._moment:
+            self._set_batch(**self._drawn)
         return sub_dag_residuals(self.proposal, self.plan, self.batch).square().mean()
 
     def estimate(self, num_samples: int, generator: torch.Generator) -> ImportanceEstimate:
         """Importance estimate of log Z in the default order."""
-        return estimate_partition(self.proposal, self.schedule, self.scorer, num_samples, generator)
+        return estimate_partition(self.proposal, self.schedule, num_samples, generator)
 
     def state(self) -> dict[str, Any]:
         """What the sub-DAGs were drawn from, and their samples."""

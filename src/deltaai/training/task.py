@@ -1,4 +1,4 @@
-"""What a training run works on: the part of an update that differs between objectives.
+"""What a phase of training works on: the part of an update that differs between objectives.
 
 The loop in :mod:`deltaai.training.loop` knows steps, rates, clocks and files. A :class:`Task`
 knows q and its objective: it draws orders and states, gives the loss at them, and judges q.
@@ -7,7 +7,7 @@ knows q and its objective: it draws orders and states, gives the loss at them, a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,10 @@ class Task(ABC):
     def parameter_groups(self, learning_rate: float | int) -> list[dict[str, Any]]:
         """Groups for an optimiser; some parameters may have another rate."""
 
+    def target_parameters(self) -> Iterator[Tensor]:
+        """Parameters of the target, if it learns: a checkpoint keeps them."""
+        yield from ()
+
     @abstractmethod
     def redraw(self, rng: np.random.Generator) -> None:
         """Draw new orders, if there are several; states drawn before are forgotten then."""
@@ -47,7 +51,12 @@ class Task(ABC):
     def draw(
         self, size: int, policy: Policy, beta: float | int, generator: torch.Generator
     ) -> None:
-        """Draw states for the next updates, about ``size`` of them."""
+        """Draw states for the next updates, about ``size`` of them.
+
+        Parameters
+        ----------
+        beta : inverse temperature that the target has for these.
+        """
 
     @abstractmethod
     def loss(self) -> Float[Tensor, ""]:

@@ -1,14 +1,15 @@
-"""The task that settings name."""
+"""The phases that settings name.
+
+What cannot be combined is listed here, each with the reason why it makes no sense; everything else
+trains with everything else.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from jaxtyping import Int
-from torch import Tensor
-
 from deltaai.conditionals import Proposal
-from deltaai.errors import ConfigError
+from deltaai.errors import ConfigError, Setting
 from deltaai.objectives import (
     BalanceObjective,
     DeltaObjective,
@@ -18,38 +19,62 @@ from deltaai.objectives import (
     StochasticDeltaObjective,
 )
 from deltaai.randomness import generator_of
-from deltaai.sampling import Orders
+from deltaai.sampling import Source
 from deltaai.training.config import TrainingConfig
 from deltaai.training.full_samples import FullSamples
+from deltaai.training.phases import Phase, main_phase, polishing_phase
 from deltaai.training.sub_dags import SubDags
 from deltaai.training.task import Task
 
 
-def task_of(
-    config: TrainingConfig,
-    proposal: Proposal,
-    orders: Orders,
-    data: Int[Tensor, "row var"] | None = None,
-) -> Task:
-    """Set up the task for a structured sampler.
-
-    Parameters
-    ----------
-    config : names the objective and its settings.
-    proposal : the q to train.
-    orders : one order or many.
-    data : states to train at instead of those the policy draws.
-    """
+def refuse_senseless(config: TrainingConfig, source: Source) -> None:
+    """Refuse what has no meaning, for the reason that it has none."""
+    has_evidence, is_elsewhere = source.evidence is not None, source.values is not None
     if config.objective == "sub-dags":
-        if data is not None:
+        if source.orders.kind != "many":
             raise ConfigError(
-                "sub-DAGs are trained at samples of q: give no states, or another objective"
+                "sub-DAGs are parts of random orders: choose ", Setting("orders", "many")
             )
-        return SubDags(proposal, orders, config.batch_size)
-    return FullSamples(proposal, orders, objective_of(config, proposal, orders), data)
+        if has_evidence or is_elsewhere:
+            raise ConfigError(
+                "sub-DAGs are drawn alone, without the full samples that evidence and data are: "
+                "choose ",
+                Setting("objective", "sampled"),
+                ", or give neither",
+            )
+    is_global = config.objective == "log-variance" or config.polish_steps > 0
+    if is_global and has_evidence and is_elsewhere:
+        raise ConfigError(
+            "the variance of log weights compares samples that share their evidence, and a row of "
+            "data is alone with its own: choose another ",
+            Setting("objective"),
+            ", and ",
+            Setting("polish_steps", 0),
+        )
 
 
-def objective_of(config: TrainingConfig, proposal: Proposal, orders: Orders) -> Objective[Any]:
+def phases_of(config: TrainingConfig, source: Source) -> list[Phase]:
+    """Set up all phases for a structured sampler."""
+    refuse_senseless(config, source)
+    phases = [main_phase(config, task_of(config, source))]
+    if config.polish_steps:
+        task = FullSamples(_of_q(source), LogVarianceObjective())
+        phases.append(polishing_phase(config, task, source.proposal.layout.num_variables))
+    return phases
+
+
+def task_of(config: TrainingConfig, source: Source) -> Task:
+    """Set up what the settings' objective is trained at."""
+    if config.objective == "sub-dags":
+        return SubDags(source.proposal, source.orders, config.batch_size)
+    has_evidence = source.evidence is not None
+    objective = objective_of(config, source.proposal, has_evidence=has_evidence)
+    return FullSamples(source, objective)
+
+
+def objective_of(
+    config: TrainingConfig, proposal: Proposal, *, has_evidence: bool = False
+) -> Objective[Any]:
     """Set up an objective at full samples."""
     is_every = config.alternatives == "all"
     match config.objective:
@@ -58,13 +83,14 @@ def objective_of(config: TrainingConfig, proposal: Proposal, orders: Orders) -> 
         case "stochastic":
             return StochasticDeltaObjective(is_every_alternative=is_every)
         case "sampled":
-            return SampledDeltaObjective(proposal, orders.graph, config.sampled_variables)
+            return SampledDeltaObjective(proposal, config.sampled_variables)
         case "log-variance":
-            return LogVarianceObjective(proposal)
+            return LogVarianceObjective()
         case "tb" | "db" | "subtb" | "fl-db" | "fl-subtb":
             return BalanceObjective(
                 config.objective,
                 proposal,
+                has_evidence=has_evidence,
                 decay=config.decay,
                 partial_energy=config.partial_energy,
                 partition_rate=config.partition_rate,
@@ -72,3 +98,10 @@ def objective_of(config: TrainingConfig, proposal: Proposal, orders: Orders) -> 
                 generator=generator_of(config.seed),
             )
     raise ConfigError(f"{config.objective!r} is no objective at full samples")
+
+
+def _of_q(source: Source) -> Source:
+    """The same orders and evidence with values of q itself: weights are those of its samples."""
+    return (
+        source if source.values is None else Source(source.proposal, source.orders, source.evidence)
+    )

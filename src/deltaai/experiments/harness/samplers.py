@@ -17,8 +17,9 @@ from typing import Any, cast, get_args
 from deltaai.errors import ConfigError
 from deltaai.fitting import (
     Sampler,
-    build_proposal,
+    SamplerSpec,
     flat_log_partition,
+    set_up_run,
     suitable_config,
     suitable_graph,
     suitable_hidden,
@@ -26,8 +27,8 @@ from deltaai.fitting import (
 from deltaai.models import FactorGraph
 from deltaai.objectives import AnyOrderObjective, BalanceName
 from deltaai.randomness import generator_of
-from deltaai.sampling import AnyOrderPolicy, Orders, OrdersKind
-from deltaai.training import AnyOrderTask, Trainer, TrainingConfig, task_of
+from deltaai.sampling import AnyOrderPolicy, OrdersKind
+from deltaai.training import AnyOrderTask, Trainer, TrainingConfig, main_phase
 
 ENDLESS = 10**9  # updates, where time is the limit
 
@@ -52,10 +53,10 @@ def structured(
     """
     is_ours = method in ("delta", "tb-local")
     together = 16 if is_ours or method == "delta-paper" else 1
-    sources = Orders.of(suitable_graph(model), orders, together)
     family = "local" if is_ours else "mae"
     hidden = suitable_hidden(model, family) if is_ours else int(settings["hidden"])
-    proposal = build_proposal(model, sources, hidden, family=family, is_informed=is_ours, seed=seed)
+    spec = SamplerSpec(orders=orders, family=family, hidden=hidden, is_informed=is_ours)
+    proposal, sources = spec.build(model, suitable_graph(model), seed=seed, num_together=together)
     if is_ours:
         given: dict[str, Any] = {} if method == "delta" else {"objective": "tb"}
         config = suitable_config(
@@ -70,8 +71,8 @@ def structured(
         )
     else:
         config = _paper_config(model, method, orders, seed, settings)
-    trainer = Trainer(task_of(config, proposal, sources), config)
-    return trainer, Sampler(model, proposal, sources, config, family, hidden)
+    sampler = Sampler(model, proposal, sources, config, spec)
+    return set_up_run(sampler), sampler
 
 
 def any_order(
@@ -86,7 +87,8 @@ def any_order(
     )
     learned = AnyOrderObjective(objective, log_partition=flat_log_partition(model, objective))
     config = _paper_config(model, method, "many", seed, settings)
-    return Trainer(AnyOrderTask(model, policy, learned), config), policy
+    task = AnyOrderTask(model, policy, learned)
+    return Trainer([main_phase(config, task)], config), policy
 
 
 def _paper_config(

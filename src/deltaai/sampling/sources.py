@@ -1,0 +1,246 @@
+"""Where training states come from: orders x evidence x values, as one value (``Paths``).
+
+- orders: one, or random ones that are drawn anew now and then;
+- evidence: none, a fixed set of variables, or any;
+- values: q under a policy, data, Markov chains, or a mixture with q.
+
+Every objective takes what comes out, so any of them trains with any of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from deltaai.conditionals import Observed, Proposal, known_given, known_under
+from deltaai.graphs import Dag
+from deltaai.sampling.ancestral import sample_ancestrally
+from deltaai.sampling.evidence import EvidenceKind, FixedEvidence
+from deltaai.sampling.levels import Schedule
+from deltaai.sampling.orders import Orders
+from deltaai.sampling.paths import Given, Paths
+from deltaai.sampling.policies import ON_POLICY, Policy
+from deltaai.sampling.values import ChainValues, Values
+
+_UNIFORM_SHARE = 0.25  # of columns, with evidence that q would not draw
+
+
+class Source:
+    """Draws full states along orders, given evidence.
+
+    Parameters
+    ----------
+    proposal : q.
+    orders : one order or many.
+    evidence : which variables are observed; ``None`` for none.
+    values : where full states come from, if not from q.
+    values_share : share of the columns that they make up; q draws the others.
+    """
+
+    def __init__(
+        self,
+        proposal: Proposal,
+        orders: Orders,
+        evidence: EvidenceKind | None = None,
+        values: Values | None = None,
+        values_share: float | int = 1.0,
+    ) -> None:
+        self.proposal, self.orders, self.evidence = proposal, orders, evidence
+        self.values, self.values_share = values, values_share
+        # q has no conditionals of variables that are observed every time.
+        self._likely = ChainValues() if isinstance(evidence, FixedEvidence) else None
+        self.dags: tuple[Dag, ...] = ()
+        self.schedule: Schedule | None = None
+
+    # -- orders --------------------------------------------------------------------------------
+
+    def redraw(self, rng: np.random.Generator) -> bool:
+        """Draw new orders; say whether there are any that were not there before."""
+        if self.orders.kind == "one" and self.dags:
+            return False
+        self.set_orders(self.orders.draw(rng))
+        return True
+
+    def set_orders(self, dags: Sequence[Dag]) -> None:
+        """Take these orders."""
+        layout, is_many = self.proposal.layout, self.orders.kind == "many"
+        is_given = self.evidence is not None
+        self.dags = tuple(dags)
+        self.schedule = Schedule.build(self.proposal, dags, masks=is_many, is_given=is_given)
+        self._before = None
+        if is_many or is_given:
+            self._before = known_under(layout, dags, self.proposal.dtype)
+
+    # -- states --------------------------------------------------------------------------------
+
+    def draw(
+        self,
+        proposal: Proposal,
+        size: int,
+        policy: Policy,
+        generator: torch.Generator,
+        *,
+        each_evidence: int = 1,
+    ) -> Paths:
+        """Draw about so many states, equally many for each order.
+
+        Parameters
+        ----------
+        proposal : q, at the temperature to draw at.
+        policy : how q draws.
+        each_evidence : how many columns in a row are to share their evidence.
+        """
+        each = max(size // len(self.dags), 1)
+        each = -(-each // each_evidence) * each_evidence
+        if self.evidence is None:
+            columns = self._values(proposal, each, policy, None, generator)
+            return self.paths(columns)
+        likely = self._evidence_values(proposal, each, generator)
+        observed = self.evidence.choose(likely, generator)
+        if each_evidence > 1:
+            likely, observed = (
+                part[:, ::each_evidence].repeat_interleave(each_evidence, dim=1)
+                for part in (likely, observed)
+            )
+        given = Given(likely, observed, self.known(observed))
+        columns = self._values(proposal, each, policy, given, generator)
+        return self.paths(columns, observed, each_evidence)
+
+    def paths(
+        self,
+        columns: Int[Tensor, "var batch"],
+        observed: Observed | None = None,
+        each_evidence: int = 1,
+    ) -> Paths:
+        """States of the orders in use, and what each of their variables sees."""
+        known = self.known(observed, columns.shape[1])
+        return Paths(columns, self.dags, known, observed, each_evidence=each_evidence)
+
+    def usual(
+        self, proposal: Proposal, num_samples: int, generator: torch.Generator
+    ) -> tuple[Int[Tensor, "var batch"], Float[Tensor, "batch"]]:
+        """States by q as it is, given the evidence that it is judged with; also their log q."""
+        assert self.schedule is not None
+        each, given = max(num_samples // len(self.dags), 1), None
+        if self.evidence is not None:
+            batch = each * len(self.dags)
+            column = self._one_evidence(proposal, generator)
+            columns = column.expand(-1, batch)
+            observed = self.evidence.usual(columns)
+            given = Given(columns, observed, self.known(observed))
+        columns, log_q = sample_ancestrally(
+            proposal, self.schedule, each, policy=ON_POLICY, generator=generator, given=given
+        )
+        return columns.flatten(1), log_q.flatten()
+
+    def known(
+        self, observed: Observed | None, batch: int = 0
+    ) -> Float[Tensor, "slot batch"] | None:
+        """What each conditional sees in each column."""
+        if self._before is None:
+            return None
+        batch = batch if observed is None else observed.shape[1]
+        before = self._before.repeat_interleave(batch // len(self.dags), dim=1)
+        return before if observed is None else known_given(self.proposal.layout, before, observed)
+
+    def _values(
+        self,
+        proposal: Proposal,
+        each: int,
+        policy: Policy,
+        given: Given | None,
+        generator: torch.Generator,
+    ) -> Int[Tensor, "var batch"]:
+        """Full states: those of q, given the evidence, or those that the evidence was taken of."""
+        assert self.schedule is not None
+        from_elsewhere = None
+        if self.values is not None:
+            from_elsewhere = (
+                self.values.draw(proposal, each * len(self.dags), generator)
+                if given is None
+                else given.columns
+            )
+            if self.values_share >= 1:
+                return from_elsewhere
+        columns, _ = sample_ancestrally(
+            proposal, self.schedule, each, policy=policy, generator=generator, given=given
+        )
+        drawn = columns.flatten(1)
+        if from_elsewhere is None:
+            return drawn
+        chance = torch.rand(
+            drawn.shape[1], generator=generator, dtype=torch.float32, device=drawn.device
+        )
+        return from_elsewhere.where(chance < self.values_share, drawn)
+
+    def _evidence_values(
+        self, proposal: Proposal, each: int, generator: torch.Generator
+    ) -> Int[Tensor, "var batch"]:
+        """Likely states that evidence is taken of; in a share of the columns, uniform ones."""
+        batch = each * len(self.dags)
+        if self.values is not None:
+            return self.values.draw(proposal, batch, generator)
+        if self._likely is not None:
+            columns = self._likely.draw(proposal, batch, generator)
+        else:
+            columns = self._unconditional(proposal, each, generator)
+        device, num_states = columns.device, proposal.model.num_states
+        chance = torch.rand(columns.shape, generator=generator, dtype=torch.float32, device=device)
+        uniform = (chance * num_states[:, None]).long()
+        is_uniform = (
+            torch.rand(batch, generator=generator, dtype=torch.float32, device=device)
+            < _UNIFORM_SHARE
+        )
+        return uniform.where(is_uniform, columns)
+
+    def _unconditional(
+        self, proposal: Proposal, each: int, generator: torch.Generator
+    ) -> Int[Tensor, "var batch"]:
+        """States of q without evidence."""
+        assert self.schedule is not None
+        shape = (proposal.layout.num_variables, each * len(self.dags))
+        nothing = torch.zeros(shape, dtype=torch.bool, device=proposal.device)
+        given = Given(nothing.long(), nothing, self.known(nothing))
+        columns, _ = sample_ancestrally(
+            proposal, self.schedule, each, policy=ON_POLICY, generator=generator, given=given
+        )
+        return columns.flatten(1)
+
+    def _one_evidence(self, proposal: Proposal, generator: torch.Generator) -> Int[Tensor, "var 1"]:
+        """Values of the evidence that q is judged with: those of the first chain, or row."""
+        likely = self.values or self._likely
+        if likely is None:
+            shape = (proposal.layout.num_variables, 1)
+            return torch.zeros(shape, dtype=torch.long, device=proposal.device)
+        if isinstance(likely, ChainValues) and likely.chains is not None:
+            return likely.chains.columns[:, :1].long()
+        return likely.draw(proposal, 1, generator)
+
+    # -- checkpoints ---------------------------------------------------------------------------
+
+    def state(self, paths: Paths) -> dict[str, Any]:
+        """Orders and states in use."""
+        orders = [dag.order for dag in paths.dags]
+        return {
+            "orders": torch.tensor(orders, dtype=torch.long, device="cpu"),
+            "columns": paths.columns,
+            "observed": paths.observed,
+            "each_evidence": paths.each_evidence,
+            "values": {} if self.values is None else self.values.state(),
+            "likely": {} if self._likely is None else self._likely.state(),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> Paths:
+        """Take up orders and states from a checkpoint."""
+        graph = self.orders.graph
+        self.set_orders([Dag(graph, tuple(order)) for order in state["orders"].tolist()])
+        if self.values is not None:
+            self.values.restore(state["values"])
+        if self._likely is not None:
+            self._likely.restore(state["likely"])
+        return self.paths(state["columns"], state["observed"], state["each_evidence"])

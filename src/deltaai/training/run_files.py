@@ -1,0 +1,117 @@
+"""Checkpoints of runs: all that the rest of a run depends on, in one file, and back.
+
+A target that learns is part of that: its parameters are written and restored, too.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from deltaai.errors import FormatError, Setting, TrainingError, one_line
+from deltaai.training.checkpoint import load_tensors, save_tensors
+from deltaai.training.kept import Kept
+from deltaai.training.nested_state import pack_state, unpack_state
+
+if TYPE_CHECKING:
+    from deltaai.training.loop import Trainer
+
+CHECKPOINT_KIND = "checkpoint"
+_FREE = ("time_limit", "checkpoint_every")  # settings that may change when a run is resumed
+
+
+def save_run(run: Trainer, path: Path) -> None:
+    """Write all that the rest of the run depends on."""
+    state = {
+        "trained": [dict(phase.task.trained.state_dict()) for phase in run.phases],
+        "target": [value.detach() for value in run.phase.task.target_parameters()],
+        "optimizer": run.optimizer.state_dict(),
+        "generator": run.generator.get_state(),
+        "rng": run.rng.bit_generator.state,
+        "task": run.phase.task.state(),
+        "kept": None if run.kept is None else vars(run.kept),
+        "number": run.number,
+        "phase_step": run.phase_step,
+        "step": run.step,
+        "seconds": run.seconds,
+        "history": run.history,
+    }
+    tensors, packed = pack_state(state)
+    metadata = {
+        "identity": dict(run.identity),
+        "config": run.config.to_dict(),
+        "state": packed,
+    }
+    save_tensors(path, tensors, metadata, kind=CHECKPOINT_KIND)
+
+
+def take_up_run(run: Trainer, path: Path) -> None:
+    """Continue from a checkpoint of the same model and settings."""
+    tensors, metadata = load_tensors(path, CHECKPOINT_KIND)
+    try:
+        _take_up(run, path, tensors, metadata)
+    except TrainingError:
+        raise
+    except Exception as error:  # the checksum is right, so whoever made the file is to blame
+        raise FormatError(
+            path,
+            None,
+            f"the run in it is incomplete or of another version: {one_line(error)}; start anew",
+        ) from error
+
+
+def _take_up(
+    run: Trainer, path: Path, tensors: dict[str, Tensor], metadata: dict[str, Any]
+) -> None:
+    if metadata.get("identity") != dict(run.identity):
+        raise TrainingError(
+            f"{path} belongs to another model or another kind of sampler; start anew, or give "
+            "the model it was made for"
+        )
+    theirs, ours = metadata["config"], run.config.to_dict()
+    changed = [name for name in ours if theirs.get(name) != ours[name] and name not in _FREE]
+    if changed:
+        listed = [part for name in changed for part in (", ", Setting(name))][1:]
+        raise TrainingError(
+            f"{path} was made with other settings (",
+            *listed,
+            "); use the same to resume, or start anew",
+        )
+    state = unpack_state(tensors, metadata["state"])
+    steps = (state["number"], state["phase_step"], state["step"])
+    if any(type(step) is not int or step < 0 for step in steps) or not 0 <= state["number"] <= len(
+        run.phases
+    ):
+        raise ValueError(f"phase and steps {steps!r}")
+    if not math.isfinite(state["seconds"]):
+        raise ValueError(f"step {state['step']!r} after {state['seconds']!r} seconds")
+    run.number, run.phase_step, run.step = steps
+    run.seconds, run.history = state["seconds"], state["history"]
+    if not _is_history(run.history, run.step):
+        raise ValueError("its history is not a list of measurements up to its step")
+    run.kept = None if state["kept"] is None else Kept(**state["kept"])
+    for phase, trained in zip(run.phases, state["trained"], strict=True):
+        phase.task.trained.load_state_dict(trained)
+    learned = list(run.phase.task.target_parameters())
+    for parameter, value in zip(learned, state["target"], strict=True):
+        if parameter.shape != value.shape:
+            raise ValueError(f"parameters of the target of shape {tuple(value.shape)}")
+        parameter.data.copy_(value)
+    run.optimizer.load_state_dict(state["optimizer"])
+    for parameter, moments in run.optimizer.state.items():
+        for name, value in moments.items():
+            if name != "step" and value.shape != parameter.shape:
+                raise ValueError(f"moments of shape {tuple(value.shape)}")
+    run.generator.set_state(state["generator"])
+    run.rng.bit_generator.state = state["rng"]
+    run.phase.task.restore(state["task"], run.generator)
+
+
+def _is_history(history: object, step: int) -> bool:
+    return isinstance(history, list) and all(
+        isinstance(row, dict) and type(row.get("step")) is int and row["step"] <= step
+        for row in history
+    )
