@@ -154,6 +154,32 @@ def test_a_run_is_given_up_on_request(run, model_file, interrupted, tmp_path):
     assert not interrupted.exists()
 
 
+def test_python_does_not_give_up_a_run_in_silence(interrupted):
+    before = interrupted.read_bytes()
+    for path in (interrupted, str(interrupted)):
+        with pytest.raises(dai.ConfigError) as caught:
+            dai.fit(lattice(), checkpoint=path, **SETTINGS)
+        assert "go on with it with resume=True, or give it up with restart=True" in str(
+            caught.value
+        )
+        assert interrupted.read_bytes() == before
+    with pytest.raises(dai.ConfigError, match="choose one of resume and restart"):
+        dai.fit(lattice(), checkpoint=interrupted, resume=True, restart=True, **SETTINGS)
+    with pytest.raises(dai.ConfigError, match="batch_size is 0"):  # a slip costs nothing either
+        dai.fit(lattice(), checkpoint=interrupted, restart=True, batch_size=0, **SETTINGS)
+    assert interrupted.read_bytes() == before
+    again = dai.fit(lattice(), checkpoint=interrupted, restart=True, **SETTINGS)
+    assert [row["step"] for row in again.history] == list(range(5, 45, 5))
+    done = dai.fit(lattice(), checkpoint=interrupted, resume=True, **SETTINGS)
+    assert done.history == again.history
+
+
+def test_the_same_script_may_be_started_again_whenever_it_was_killed(tmp_path):
+    path = tmp_path / "run.checkpoint"
+    first = dai.fit(lattice(), checkpoint=path, resume=True, **SETTINGS)
+    assert dai.fit(lattice(), checkpoint=path, resume=True, **SETTINGS).history == first.history
+
+
 def test_history_survives_an_interrupt(interrupted, tmp_path):
     whole = dai.fit(lattice(), **SETTINGS)
     log = tmp_path / "log.jsonl"

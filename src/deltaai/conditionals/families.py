@@ -11,7 +11,7 @@ from deltaai.conditionals.layout import Layout
 from deltaai.conditionals.local import LocalConditionals
 from deltaai.conditionals.mae import MaskedAutoencoder
 from deltaai.conditionals.table import TableConditionals
-from deltaai.errors import ConfigError, Setting, did_you_mean
+from deltaai.errors import ConfigError, Setting, did_you_mean, shown
 
 Family = Literal["local", "table", "mae"]
 
@@ -34,7 +34,9 @@ def build_conditionals(
     takes_masks : whether they are asked with varying sets of known inputs.
     """
     if layout.has_context and family != "local":
-        raise ConfigError(f"family {family!r} sees no evidence: choose 'local' for any evidence")
+        raise ConfigError(
+            f"family {shown(family)} sees no evidence: choose 'local' for any evidence"
+        )
     match family:
         case "local":
             return LocalConditionals(layout, hidden, takes_masks=takes_masks, generator=generator)
@@ -48,5 +50,6 @@ def build_conditionals(
             return TableConditionals(layout)
     names = get_args(Family)
     raise ConfigError(
-        f"there is no family {family!r}{did_you_mean(family, names)}; one of {', '.join(names)}"
+        f"there is no family {shown(family)}{did_you_mean(family, names)}; one of "
+        f"{', '.join(names)}"
     )

@@ -17,7 +17,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from deltaai.arguments import checked_bytes, checked_samples
+from deltaai.arguments import (
+    checked_bytes,
+    checked_flag,
+    checked_function,
+    checked_object,
+    checked_samples,
+)
 from deltaai.budget import default_memory_limit
 from deltaai.display import Card, Shown, plural
 from deltaai.errors import GraphError, ImpossibleEvidenceError, MemoryLimitError, format_bytes
@@ -50,7 +56,7 @@ class ExactInference(Shown):
 
     Parameters
     ----------
-    model : the target.
+    model : the target, or the path of a file with one.
     evidence : names to labels or state indices of the observed variables.
     memory_limit : bytes the tables may take, also as ``"4GB"`` (default: half of what is free).
     elimination : order to use, over the unobserved variables with more than one state; found
@@ -65,7 +71,7 @@ class ExactInference(Shown):
 
     def __init__(
         self,
-        model: FactorGraph,
+        model: FactorGraph | str | Path,
         evidence: Evidence | None = None,
         *,
         memory_limit: int | str | None = None,
@@ -73,11 +79,16 @@ class ExactInference(Shown):
         progress: Progress | None = None,
     ) -> None:
         memory_limit = checked_bytes(memory_limit)
-        self.model = model
+        checked_function("progress", progress)
+        self.model = model = as_model(model)
         self.observed = model.resolve_evidence(evidence)
         reduced, self.free = without_fixed(model, evidence)
         states = reduced.num_states.tolist()
-        self.elimination = elimination or best_elimination(reduced.markov_graph(), states)
+        if elimination is None:
+            elimination = best_elimination(reduced.markov_graph(), states)
+        remedy = "leave it out, or make one with eliminate"
+        checked_object("elimination", elimination, Elimination, remedy, GraphError)
+        self.elimination = elimination
         if len(self.elimination.order) != reduced.num_variables:
             raise GraphError(
                 f"the elimination is over {len(self.elimination.order)} variables, and "
@@ -195,6 +206,7 @@ class ExactInference(Shown):
         as_frame : return a pandas ``DataFrame`` with a column a variable and labels in the cells.
         """
         num_samples, source = checked_samples(num_samples, 0), as_generator(generator)
+        as_frame = checked_flag("as_frame", as_frame)
         self.log_partition()
 
         def draw(logits: Float[Tensor, "batch state"]) -> Int[Tensor, "batch"]:
@@ -356,4 +368,4 @@ def exact(
     >>> round(float(answer.marginals()["rain"][1]), 4)
     0.7079
     """
-    return ExactInference(as_model(model), evidence, memory_limit=memory_limit)
+    return ExactInference(model, evidence, memory_limit=memory_limit)

@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 import torch
 
-from deltaai.arguments import checked_count, checked_seed
+from deltaai.arguments import (
+    checked_choice,
+    checked_count,
+    checked_flag,
+    checked_items,
+    checked_path,
+    checked_seed,
+)
+from deltaai.conditionals.families import Family
 from deltaai.conditionals.proposal import refuse_zeros
-from deltaai.errors import ConfigError, ModelError, Setting, StateError
+from deltaai.errors import ConfigError, ModelError, Setting, StateError, shown
 from deltaai.inference.defaults import suitable_config, suitable_graph, suitable_hidden
 from deltaai.inference.initial import check_initial, start_from_messages
 from deltaai.inference.proposals import EvidenceKind, build_proposal
 from deltaai.inference.sampler import Sampler
 from deltaai.io import as_model
+from deltaai.io.files import is_there
 from deltaai.models import FactorGraph, States
 from deltaai.models.smoothing import smoothed
 from deltaai.progress import Fraction, fractions_of, reporting
 from deltaai.sampling.orders import Orders, OrdersKind
 from deltaai.threads import limited_threads
+from deltaai.training.earlier_run import give_up, settle_earlier
 from deltaai.training.given_evidence import AnyEvidence, FixedEvidence
 from deltaai.training.loop import Progress, Trainer
 from deltaai.training.metrics import MetricsLog
@@ -31,6 +41,7 @@ from deltaai.training.task import Task
 from deltaai.training.tasks import task_of
 
 # The weights that training looks at are those of one evidence or none, no reason to stop.
+_MOST_THREADS, _MOST_HIDDEN = 2**10, 2**16  # more is a slip of the hand
 WITH_EVIDENCE = {"steps": 1200, "polish_steps": 0, "target_ess": None}
 
 
@@ -51,6 +62,7 @@ def fit(
     states: States | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
+    restart: bool = False,
     metrics: str | Path | None = None,
     progress: bool | Fraction | None = None,
     watch: Callable[[Progress], None] | None = None,
@@ -82,7 +94,9 @@ def fit(
         log-factors alone.
     states : train at these states (a data set, a buffer) instead of those q draws.
     checkpoint : file to keep the state of the run in; needed to resume.
-    resume : continue from that file if it exists.
+    resume : continue from that file, or begin if there is none yet.
+    restart : begin anew though that file holds a run, which is given up. Without either a file
+        that is there is not touched.
     metrics : JSONL or CSV file for the course of training.
     progress : whether to show a bar; by default in a terminal and in a notebook. A function is
         called with the fraction done.
@@ -100,12 +114,19 @@ def fit(
     """
     entered = time.perf_counter()
     model, seed = _checked_model(model, orders), checked_seed(seed)
-    threads = checked_count("threads", threads, 1)
-    hidden = None if hidden is None else checked_count("hidden", hidden, 1)
+    threads = checked_count("threads", threads, 1, _MOST_THREADS)
+    hidden = None if hidden is None else checked_count("hidden", hidden, 1, _MOST_HIDDEN)
+    family, is_informed = _checked_family(family), checked_flag("is_informed", is_informed)
+    resume, restart = checked_flag("resume", resume), checked_flag("restart", restart)
+    path = None if checkpoint is None else checked_path(checkpoint, "checkpoint")
+    settle_earlier(path, resume=resume, restart=restart)
+    is_resumed = resume and path is not None and is_there(path)
+    log_path = None if metrics is None else checked_path(metrics, "metrics")
     check_initial(initial)
     target = model if smoothing is None else smoothed(model, smoothing)
     refuse_zeros(target)
     given = _given(model, evidence, orders, states, settings)
+    most = _most_observed(model, given, most_observed)
     if initial is not None and isinstance(given, tuple):
         raise ConfigError(
             Setting("initial", "bp"),
@@ -148,9 +169,6 @@ def fit(
     if states is not None:
         identity["states"] = _content_hash(model, states)
     if given == "any":
-        most = -(-model.num_variables // 3)
-        if most_observed is not None:
-            most = checked_count("most_observed", most_observed, 0, model.num_variables)
         identity |= {"evidence": "any", "most_observed": most}
         task: Task = AnyEvidence(proposal, sources, most)
     elif given is not None:
@@ -159,12 +177,11 @@ def fit(
     else:
         task = task_of(config, proposal, sources, states)
     trainer = Trainer(task, config, identity)
-    path = None if checkpoint is None else Path(checkpoint)
-    is_resumed = resume and path is not None and path.exists()
     if is_resumed and path is not None:
         trainer.resume(path)
+    elif restart and path is not None:
+        give_up(path)
     trainer.seconds += time.perf_counter() - entered  # a limit of time is for all of it
-    log_path = None if metrics is None else Path(metrics)
     with (
         reporting(progress, watch) as reports,
         limited_threads(threads),
@@ -182,12 +199,28 @@ def fit(
 
 def _checked_model(model: FactorGraph | str | Path, orders: OrdersKind) -> FactorGraph:
     """The model to train for, in orders that there are."""
-    if orders not in get_args(OrdersKind):
-        raise ConfigError(Setting("orders"), f" is {orders!r}: choose 'one' or 'many'")
+    checked_choice("orders", orders, get_args(OrdersKind))
     found = as_model(model)
     if found.num_variables == 0:
         raise ModelError("the model has no variables, so there is nothing to train")
     return found
+
+
+def _checked_family(family: str) -> str:
+    return checked_choice("family", family, get_args(Family))
+
+
+def _most_observed(model: FactorGraph, given: EvidenceKind, most_observed: int | None) -> int:
+    """Observed variables in training at most; refused where it would mean nothing."""
+    if most_observed is None:
+        return -(-model.num_variables // 3)
+    if given != "any":
+        raise ConfigError(
+            Setting("most_observed"),
+            " is for training with evidence on any variables: leave it out, or choose ",
+            Setting("evidence", "any"),
+        )
+    return checked_count("most_observed", most_observed, 0, model.num_variables)
 
 
 def _content_hash(model: FactorGraph, states: States) -> str:
@@ -215,11 +248,14 @@ def _given(
             "with evidence, q is trained with the Delta objective at its own states: leave out ",
             Setting("states" if states is not None else "objective"),
         )
-    if evidence == "any":
+    if isinstance(evidence, str) and evidence == "any":
         return "any"
-    if isinstance(evidence, str) or not isinstance(evidence, Iterable):
-        raise ConfigError(Setting("evidence"), f" is {evidence!r}: give 'any', or a list of names")
-    variables = tuple(sorted({model.index(name) for name in evidence}))
+    if isinstance(evidence, str | bytes | Mapping) or not isinstance(evidence, Iterable):
+        raise ConfigError(
+            Setting("evidence"), f" is {shown(evidence)}: give 'any', or a list of names"
+        )
+    listed = checked_items("evidence", evidence, "names")
+    variables = tuple(sorted({model.index(name) for name in listed}))
     if not variables or len(variables) == model.num_variables:
         raise ConfigError(
             f"evidence names {len(variables)} of {model.num_variables} variables: some, not all"

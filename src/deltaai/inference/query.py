@@ -29,7 +29,8 @@ from deltaai.errors import (
 )
 from deltaai.exact import joint_marginal
 from deltaai.exact.inference import Progress
-from deltaai.inference.answer import Answer
+from deltaai.inference.answer import Answer, finished, with_joints
+from deltaai.inference.asked import asked_names, joints_of, refuse_joints
 from deltaai.inference.estimate import Asked, Estimate, Marginals, Quality
 from deltaai.inference.exact_answers import answer_exactly, decided, expanded
 from deltaai.inference.fit import fit
@@ -38,9 +39,6 @@ from deltaai.inference.plan import SEARCH_SECONDS, Plan, plan
 from deltaai.inference.posterior import bytes_of_samples
 from deltaai.inference.questions import (
     Question,
-    asked_names,
-    joints_of,
-    refuse_joints,
     refuse_training,
     resolve,
     suitable_smoothing,
@@ -184,9 +182,9 @@ def _answered(question: Question, of: Sequence[Asked] | None, reports: Reports) 
                 names: joint_marginal(model, names, evidence, memory_limit=limit)
                 for names in joints
             }
-            answer = answer.with_joints(values)
-    answer = answer.finished(model, asked, planned, time.perf_counter() - question.started)
-    return answer.noted(question.notes)
+            answer = with_joints(answer, values)
+    seconds = time.perf_counter() - question.started
+    return finished(answer, model, asked, planned, seconds, question.notes)
 
 
 def _refused(planned: Plan) -> NotAffordableError:
@@ -268,7 +266,7 @@ def _sampled(
     except WeightError:  # no sample is possible, so there is nothing to weigh
         answer = _first_estimate(model, None, progress, (_NO_SAMPLE,), upper)
     whole = expanded(answer, reduction, time.perf_counter() - start)
-    return whole.with_joints(*expanded_joints(answer.marginals, reduction, left))
+    return with_joints(whole, *expanded_joints(answer.marginals, reduction, left))
 
 
 def upper_bound(model: FactorGraph, budget: Budget, progress: Progress | None) -> float | None:

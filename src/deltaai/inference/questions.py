@@ -7,31 +7,22 @@ limits, counts and a seed in whatever type they come. This file answers nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from deltaai.arguments import (
     MOST_SAMPLES,
+    checked_choice,
     checked_count,
     checked_samples,
     checked_seed,
 )
 from deltaai.budget import Budget
-from deltaai.errors import (
-    ConfigError,
-    EvidenceError,
-    ModelError,
-    NotAffordableError,
-    Setting,
-    did_you_mean,
-    format_bytes,
-)
-from deltaai.exact.joints import refuse_large
+from deltaai.errors import ModelError, NotAffordableError, format_bytes, shown
 from deltaai.inference.check import unnormalised_tables
 from deltaai.inference.defaults import training_cost
-from deltaai.inference.estimate import Asked
 from deltaai.inference.loading import load_sampler
 from deltaai.inference.sampler import Sampler
 from deltaai.inference.second_opinion import NUM_SAMPLES as CHECK_SAMPLES
@@ -136,13 +127,12 @@ def source_of(source: FactorGraph | Sampler | str | Path) -> FactorGraph | Sampl
         return load_sampler(source)
     if not isinstance(source, FactorGraph | str | Path):
         raise ModelError(
-            f"a {type(source).__name__} is no model: give a FactorGraph, a Sampler, or the path "
-            "of a file"
+            f"{shown(source)} is no model: give a FactorGraph, a Sampler, or the path of a file"
         )
     return as_model(source)
 
 
-def check_method(method: str, known: Sequence[str]) -> None:
+def check_method(method: str, known: Sequence[str]) -> str:
     """Refuse a method that there is not.
 
     >>> check_method("exakt", ["exact", "auto"])
@@ -150,46 +140,7 @@ def check_method(method: str, known: Sequence[str]) -> None:
     ...
     deltaai.errors.ConfigError: method is 'exakt'; did you mean 'exact'? One of exact, auto
     """
-    if method not in known:
-        guess = did_you_mean(method, known) or ";"
-        raise ConfigError(Setting("method"), f" is {method!r}{guess} One of {', '.join(known)}")
-
-
-def asked_names(model: FactorGraph, of: Sequence[Asked] | None) -> list[Asked]:
-    """What is asked for, in order and once each; a tuple of names asks for their joint marginal.
-
-    Unknown names are refused.
-    """
-    if of is None:
-        return [variable.name for variable in model.variables]
-    if isinstance(of, str):
-        raise EvidenceError(f"of is {of!r}: give a list of names, such as [{of!r}]")
-    if not isinstance(of, Iterable):
-        raise EvidenceError(f"of is {of!r}: give a list of names, such as ['rain', 'wet']")
-    return list(dict.fromkeys(_asked(model, item) for item in of))
-
-
-def _asked(model: FactorGraph, item: Asked) -> Asked:
-    if not isinstance(item, tuple):
-        return model.variables[model.index(item)].name
-    names = tuple(model.variables[model.index(name)].name for name in item)
-    if not names or len(set(names)) < len(names):
-        raise EvidenceError(f"the joint marginal of {names} needs names, each once")
-    refuse_large(model, names)
-    return names
-
-
-def joints_of(asked: Sequence[Asked]) -> list[tuple[str, ...]]:
-    """The joint marginals among what is asked for."""
-    return [item for item in asked if isinstance(item, tuple)]
-
-
-def refuse_joints(asked: Sequence[Asked], by: str, remedy: str) -> list[str]:
-    """Names alone; joint marginals are refused where there is no good way to them."""
-    joints = joints_of(asked)
-    if joints:
-        raise ConfigError(f"{by} gives no joint marginals, such as {joints[0]}: {remedy}")
-    return [item for item in asked if isinstance(item, str)]
+    return checked_choice("method", method, known)
 
 
 def suitable_smoothing(model: FactorGraph) -> float | None:

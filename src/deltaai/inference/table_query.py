@@ -10,14 +10,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from deltaai.arguments import MOST_SAMPLES, checked_count
 from deltaai.errors import EvidenceError
 from deltaai.exact.inference import Progress
+from deltaai.inference.asked import asked_names, refuse_joints
 from deltaai.inference.estimate import Asked
-from deltaai.inference.questions import Question, asked_names, refuse_joints, resolve
+from deltaai.inference.questions import Question, resolve
 from deltaai.inference.row_answerer import CHECKED_ROWS, METHODS, NUM_SAMPLES, RowAnswerer
 from deltaai.inference.row_pattern import RowPattern
 from deltaai.inference.rows_found import RowsFound
@@ -130,10 +132,17 @@ def checked_rows(evidence: object, model: FactorGraph) -> Int[Tensor, "row var"]
     if not isinstance(evidence, Tensor):
         return rows_from_table(evidence, model)
     expected = f"integers of shape (rows, {model.num_variables}), with -1 for unknown"
-    if evidence.ndim != 2 or evidence.shape[1] != model.num_variables:
+    if (
+        evidence.layout != torch.strided
+        or evidence.ndim != 2
+        or evidence.shape[1] != model.num_variables
+    ):
         raise EvidenceError(f"rows have shape {tuple(evidence.shape)}: give {expected}")
-    if evidence.is_floating_point() or bool(
-        ((evidence < -1) | (evidence >= model.num_states)).any()
+    is_whole = not (evidence.is_floating_point() or evidence.is_complex())
+    if (
+        not is_whole
+        or evidence.dtype == torch.bool
+        or bool(((evidence < -1) | (evidence >= model.num_states)).any())
     ):
         raise EvidenceError(f"rows hold values that are no states: give {expected}")
     return evidence.long()

@@ -16,8 +16,8 @@ from deltaai.arguments import MOST_SAMPLES, checked_count
 from deltaai.budget import Budget
 from deltaai.errors import MemoryLimitError
 from deltaai.exact.inference import Progress
+from deltaai.inference.asked import asked_names, refuse_joints
 from deltaai.inference.check import unnormalised_tables
-from deltaai.inference.questions import asked_names, refuse_joints
 from deltaai.inference.row_answerer import RowAnswerer
 from deltaai.inference.row_pattern import RowPattern, rows_at_once
 from deltaai.inference.rows_found import RowsFound, num_pairs

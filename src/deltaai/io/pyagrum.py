@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from deltaai.arguments import checked_object
 from deltaai.errors import ConversionError
 from deltaai.io.decimals import exponentials, logarithms
 from deltaai.io.directed import is_normalised, why_not_bayesian
@@ -63,6 +64,7 @@ def to_pyagrum(model: FactorGraph) -> PyAgrumModel:
     It is a ``BayesNet`` if the model is one (one conditional table a variable, no cycle, rows that
     sum to one), else a ``MarkovRandomField``.
     """
+    checked_object("model", model, FactorGraph, "read gives one", ConversionError)
     gum = _pyagrum()
     tables = positive_tables(model)
     is_bayesian = why_not_bayesian(model) is None and is_normalised(model)

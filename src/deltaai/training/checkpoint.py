@@ -24,6 +24,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from deltaai.arguments import checked_path
 from deltaai.errors import DeltaAIError, FormatError, one_line
 from deltaai.io.atomic import replace_file
 
@@ -70,7 +71,7 @@ def load_tensors(path: str | Path, kind: str) -> tuple[dict[str, Tensor], dict[s
     FormatError
         When there is no such file, or it is not whole, not ours, or not of this kind.
     """
-    path = Path(path)
+    path = checked_path(path)
     try:
         num_bytes = path.stat().st_size
         if not path.is_file():
