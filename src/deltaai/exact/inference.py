@@ -24,7 +24,7 @@ from deltaai.arguments import (
     checked_object,
     checked_samples,
 )
-from deltaai.budget import default_memory_limit
+from deltaai.budget import Budget, default_memory_limit
 from deltaai.display import Card, Shown, plural
 from deltaai.errors import GraphError, ImpossibleEvidenceError, MemoryLimitError, format_bytes
 from deltaai.exact.buckets import BucketTree, Reduce
@@ -100,6 +100,7 @@ class ExactInference(Shown):
         if self.cost.peak_bytes > limit:
             raise MemoryLimitError(self.cost.width, self.cost.peak_bytes, limit)
         self._reduced = reduced
+        self._limit, self._most_states = limit, max(states, default=1)
         self._progress = progress
         self._tree: BucketTree | None = None
         self._turn = Turn()  # at the tree
@@ -207,6 +208,8 @@ class ExactInference(Shown):
         """
         num_samples, source = checked_samples(num_samples, 0), as_generator(generator)
         as_frame = checked_flag("as_frame", as_frame)
+        needed = 8 * num_samples * (2 * self.model.num_variables + 4 * self._most_states)
+        Budget(self._limit).refuse(f"{num_samples} samples", needed, "draw fewer at a time")
         self.log_partition()
 
         def draw(logits: Float[Tensor, "batch state"]) -> Int[Tensor, "batch"]:

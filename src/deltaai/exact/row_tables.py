@@ -20,6 +20,7 @@ from deltaai.exact.log_tables import Scope
 from deltaai.exact.row_cliques import Clique
 from deltaai.exact.row_passes import SharedTables, placed
 from deltaai.models import FactorGraph
+from deltaai.models.checked_tables import checked_log_tables
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +55,7 @@ def split_factors(
     with torch.no_grad():
         for group in model.groups:
             for scope, table in zip(
-                group.scopes.tolist(), group.log_tables().double().cpu(), strict=True
+                group.scopes.tolist(), checked_log_tables(model, group).cpu(), strict=True
             ):
                 free = sorted((v for v in scope if v in ranks), key=ranks.__getitem__)
                 observed = [v for v in scope if v in selecting]

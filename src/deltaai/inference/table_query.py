@@ -27,6 +27,7 @@ from deltaai.inference.sampler import Sampler
 from deltaai.inference.table_answer import TableAnswer
 from deltaai.io.evidence_table import rows_from_table
 from deltaai.models import FactorGraph
+from deltaai.models.factors import has_values
 from deltaai.progress import Reports, reporting
 from deltaai.training.loop import Progress as TrainingProgress
 
@@ -132,17 +133,11 @@ def checked_rows(evidence: object, model: FactorGraph) -> Int[Tensor, "row var"]
     if not isinstance(evidence, Tensor):
         return rows_from_table(evidence, model)
     expected = f"integers of shape (rows, {model.num_variables}), with -1 for unknown"
-    if (
-        evidence.layout != torch.strided
-        or evidence.ndim != 2
-        or evidence.shape[1] != model.num_variables
-    ):
+    if not has_values(evidence) or evidence.ndim != 2 or evidence.shape[1] != model.num_variables:
         raise EvidenceError(f"rows have shape {tuple(evidence.shape)}: give {expected}")
     is_whole = not (evidence.is_floating_point() or evidence.is_complex())
-    if (
-        not is_whole
-        or evidence.dtype == torch.bool
-        or bool(((evidence < -1) | (evidence >= model.num_states)).any())
-    ):
-        raise EvidenceError(f"rows hold values that are no states: give {expected}")
-    return evidence.long()
+    if is_whole and evidence.dtype != torch.bool:
+        rows = evidence.long()  # first, for unsigned integers know no -1
+        if not bool(((rows < -1) | (rows >= model.num_states)).any()):
+            return rows
+    raise EvidenceError(f"rows hold values that are no states: give {expected}")

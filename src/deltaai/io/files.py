@@ -29,7 +29,7 @@ from deltaai.io.bif import parse_bif
 from deltaai.io.bif_writer import format_bif
 from deltaai.io.evidence_table import Rows, rows_from_csv
 from deltaai.io.examples import example_file, examples, listed_examples
-from deltaai.io.source import Source, decoded
+from deltaai.io.source import Source, decoded, encoded
 from deltaai.io.uai import format_uai, parse_uai
 from deltaai.io.uai_evidence import parse_evidence
 from deltaai.models import FactorGraph, StateIndex
@@ -146,7 +146,7 @@ def write(model: FactorGraph, path: str | Path) -> None:
         When the file cannot be written.
     """
     path, model = checked_path(path), as_model(model)
-    content = _WRITERS[_format_of(path)](model).encode()
+    content = encoded(_WRITERS[_format_of(path)](model))
     if _is_compressed(path):
         content = gzip.compress(content, mtime=0)  # without the time: same model, same bytes
     replace_file(path, content)

@@ -20,6 +20,7 @@ from deltaai.errors import ConversionError
 from deltaai.io.decimals import exponentials, logarithms
 from deltaai.io.directed import is_normalised, why_not_bayesian
 from deltaai.io.flat_tables import PositiveTable, positive_tables
+from deltaai.io.source import encoded
 from deltaai.models import ConditionalTable, FactorGraph, TableFactor, Variable
 
 PyAgrumModel = Any  # a BayesNet or MarkovRandomField; pyAgrum is not required
@@ -70,6 +71,7 @@ def to_pyagrum(model: FactorGraph) -> PyAgrumModel:
     is_bayesian = why_not_bayesian(model) is None and is_normalised(model)
     made = gum.BayesNet() if is_bayesian else gum.MarkovRandomField()
     for variable in model.variables:
+        encoded(variable.name + "".join(variable.states))  # others end the process in pyAgrum
         made.add(gum.LabelizedVariable(variable.name, variable.name, list(variable.states)))
     names = [variable.name for variable in model.variables]
     if is_bayesian:

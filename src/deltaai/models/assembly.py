@@ -30,6 +30,8 @@ from deltaai.models.spin_group import SpinGroup
 from deltaai.models.table_group import ConditionalTableGroup, TableGroup
 from deltaai.models.variable import Variable
 
+LARGEST_LOG = 1e12  # beyond, a double has no digits left for what is added to a logarithm
+
 
 def assemble(
     variables: Sequence[Variable],
@@ -87,6 +89,11 @@ def check_tables(tables: Tensor, factors: Sequence[Factor], positions: Sequence[
     for is_bad, problem in (
         (flat.isnan().any(1), "has a NaN entry"),
         ((flat == math.inf).any(1), "has an infinite entry"),
+        (
+            ((flat.abs() > LARGEST_LOG) & (flat != -math.inf)).any(1),
+            f"has an entry beyond {LARGEST_LOG:g}, which leaves no digits for the others: these "
+            "are logarithms; give values with from_values, or scale them",
+        ),
         ((flat == -math.inf).all(1), "is zero everywhere, so every state is impossible"),
     ):
         if bool(is_bad.any()):
@@ -124,10 +131,10 @@ def _group_key(position: int, factor: Factor, sizes: tuple[int, ...]) -> Hashabl
                 raise ModelError(
                     f"{describe(position, factor)}: spins need variables with 2 states, not {sizes}"
                 )
-            if not is_finite(factor.strength):
+            if not is_finite(factor.strength) or abs(factor.strength) > LARGEST_LOG:
                 where = describe(position, factor)
                 raise ModelError(
-                    f"{where}: its strength is {shown(factor.strength)}, no finite number"
+                    f"{where}: its strength is {shown(factor.strength)}, not a number up to 1e12"
                 )
             if len(set(factor.scope)) != len(factor.scope):
                 raise ModelError(f"{describe(position, factor)} couples a variable to itself")

@@ -32,7 +32,7 @@ from deltaai.errors import (
 from deltaai.graphs import UndirectedGraph
 from deltaai.models.assembly import assemble
 from deltaai.models.evidence import Evidence, named_evidence, number_of, resolve_evidence
-from deltaai.models.factors import Factor
+from deltaai.models.factors import Factor, has_values
 from deltaai.models.groups import Clamp, Columns, FactorGroup
 from deltaai.models.incidence import Incidence
 from deltaai.models.table_group import TableGroup
@@ -217,8 +217,8 @@ class FactorGraph:
 
     def check_states(self, x: States) -> None:
         """Refuse what is not a batch of full states."""
-        if not isinstance(x, Tensor) or x.layout != torch.strided:
-            kind = "a sparse tensor" if isinstance(x, Tensor) else shown(x)
+        if not isinstance(x, Tensor) or not has_values(x):
+            kind = "a sparse or meta tensor" if isinstance(x, Tensor) else shown(x)
             raise StateError(
                 f"states must be an integer tensor, not {kind}: write for example "
                 "torch.tensor([[0, 1]]), or torch.from_numpy(array)"

@@ -37,12 +37,17 @@ def _checked_scope(scope: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
+def has_values(tensor: Tensor) -> bool:
+    """Whether its entries can be looked at one by one: not those of sparse or ``meta`` tensors."""
+    return tensor.layout == torch.strided and tensor.device.type != "meta"
+
+
 def _as_table(values: ArrayLike, scope: tuple[str, ...]) -> Tensor:
     where = f"the table over ({', '.join(scope)})"
     try:
         if isinstance(values, Tensor):
-            if values.is_complex() or values.layout != torch.strided:
-                raise TypeError("it is complex" if values.is_complex() else "it is sparse")
+            if values.is_complex() or not has_values(values):
+                raise TypeError("it is complex" if values.is_complex() else "it is sparse or empty")
             table = values if values.is_floating_point() else values.double()
         else:
             table = torch.from_numpy(np.array(values, dtype=np.float64))

@@ -9,6 +9,7 @@ from deltaai.budget import Budget
 from deltaai.errors import ModelError, shown
 
 MOST_VARIABLES = 10**8  # more is a slip of the hand: their names alone would fill any memory
+_MOST_SCALE = 1e9  # logarithms a thousand times as large still have digits left
 MOST_SIDE = 10**4  # of a square
 
 
@@ -51,4 +52,6 @@ def checked_scale(name: str, value: float) -> float:
         raise ModelError(f"{name} must be a number, not {shown(value)}") from None
     if not math.isfinite(scale) or scale < 0:
         raise ModelError(f"{name} must be finite and not negative, not {shown(value)}")
+    if scale > _MOST_SCALE:
+        raise ModelError(f"{name} must be at most {_MOST_SCALE:g}, not {shown(value)}")
     return scale
