@@ -31,7 +31,7 @@ import psutil
 import torch
 
 from deltaai.messages import loopy_belief_propagation
-from deltaai.messages.loopy import propagation as loopy
+from deltaai.messages.loopy.propagation import propagation as loopy
 from deltaai.models import zoo
 from measure import header, ratios, spread
 

@@ -14,9 +14,6 @@ torch with it. Type checkers and editors read the imports as they are written he
 
 from __future__ import annotations
 
-import sys as _sys
-import types as _types
-
 TYPE_CHECKING = False  # as typing has it, which is not worth importing for this
 if TYPE_CHECKING:
     from deltaai.answering import Plan, TableAnswer, check, plan, query, query_table
@@ -118,7 +115,7 @@ __all__ = [
 
 # Where names are looked for, in this order: errors need nothing else.
 _HOMES = ("errors", "models", "io", "exact", "trust", "fitting", "answering")
-_SUBMODULES = {"zoo": "deltaai.models.zoo"}
+_SUBMODULES = {"exact": "deltaai.exact", "zoo": "deltaai.models.zoo"}
 _NAMES_THERE = {"load": "load_sampler"}
 
 
@@ -145,14 +142,4 @@ def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
 
 
-class _Package(_types.ModuleType):
-    """The type of this module, whose ``exact`` is the function and never the folder."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        # Importing deltaai.exact sets the folder as an attribute here, as Python always does.
-        if name != "exact" or not isinstance(value, _types.ModuleType):
-            super().__setattr__(name, value)
-
-
-_sys.modules[__name__].__class__ = _Package
 del TYPE_CHECKING

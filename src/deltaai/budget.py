@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from deltaai.arguments import checked_bytes, checked_seconds
+from deltaai.arguments import checked_bytes, checked_object, checked_seconds
 from deltaai.errors import NotAffordableError, TimeLimitError, format_bytes
 
 _FALLBACK_LIMIT = 4 * 1024**3
@@ -56,6 +56,13 @@ class Budget:
         if seconds is None:
             return cls(memory)
         return cls(memory, seconds, time.perf_counter() + seconds)
+
+    @classmethod
+    def given(cls, budget: Budget | None) -> Budget:
+        """What a caller gave; where nothing was given, half of the memory and all time."""
+        if budget is None:
+            return cls.of()
+        return checked_object("budget", budget, cls, "make one with Budget.of, or leave it out")
 
     @property
     def seconds_left(self) -> float:

@@ -31,7 +31,7 @@ class Setting:
     """
 
     name: str
-    value: str | float | int | None = None
+    value: str | float | int | bool | None = None
 
     def __str__(self) -> str:
         return self.name if self.value is None else f"{self.name}={self.value!r}"
@@ -54,10 +54,11 @@ class DeltaAIError(Exception):
         return self.worded(str)
 
     def worded(self, spelled: Callable[[Setting], str]) -> str:
-        """The message, with settings as somebody knows them."""
-        return "".join(
+        """The message on one line, with settings as somebody knows them."""
+        text = "".join(
             spelled(part) if isinstance(part, Setting) else str(part) for part in self.args
         )
+        return text if text.isprintable() else one_line(text, longest=3000)
 
 
 class ModelError(DeltaAIError, ValueError):
@@ -225,6 +226,22 @@ def one_line(message: object, longest: int = 1000) -> str:
     plain = "".join(c if c.isprintable() else repr(c)[1:-1] for c in words)
     half = longest // 2
     return plain if len(plain) <= longest else f"{plain[:half]} ... {plain[-half:]}"
+
+
+def shown(value: object, longest: int = 80) -> str:
+    """A value as a message shows it: on one line, without its middle, whatever it is.
+
+    >>> shown("rain"), shown([1, 2]), shown(list(range(100)), longest=20)
+    ("'rain'", '[1, 2]', '[0, 1, 2, ... 8, 99]')
+    >>> shown(10**5000)
+    'a whole number of more than 4300 digits'
+    """
+    try:
+        return one_line(repr(value), longest)
+    except Exception:  # a stranger's object, or a number that Python does not write out
+        if isinstance(value, int):
+            return "a whole number of more than 4300 digits"
+        return f"a {type(value).__name__}"
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from deltaai.arguments import checked_object
 from deltaai.errors import DeltaAIError
 
 
@@ -29,3 +30,16 @@ def extra(module: str, name: str, what: str) -> Any:  # noqa: ANN401
     except ImportError:
         package = module.partition(".")[0]
         raise DeltaAIError(f"{what} need {package}: pip install 'deltaai[{name}]'") from None
+
+
+def axes_of(ax: Any, width: float, height: float) -> Any:  # noqa: ANN401
+    """Where to draw: the axes of matplotlib that a user gave, or those of a new figure.
+
+    Parameters
+    ----------
+    width, height : of a new figure, in inches.
+    """
+    pyplot = extra("matplotlib.pyplot", "plots", "plots")
+    if ax is None:
+        _, ax = pyplot.subplots(figsize=(width, height), layout="constrained")
+    return checked_object("ax", ax, pyplot.Axes, "take that of pyplot.subplots, or leave it out")

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from deltaai.arguments import checked_flag, checked_function
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -78,6 +80,11 @@ def reporting(
     label : what the work is called.
     console : where to draw, if not on the error stream.
     """
+    checked_function("watch", watch)
+    if progress is not None and not callable(progress):
+        progress = checked_flag("progress", progress)
+    else:
+        checked_function("progress", progress)
     if callable(progress):
         yield Reports(progress, watch)
     elif progress is False or (progress is None and not is_watched()):

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from deltaai.arguments import checked_seed
-from deltaai.errors import ConfigError, Setting
+from deltaai.errors import ConfigError, Setting, shown
 
 Randomness = torch.Generator | int | None  # what a public function takes: a seed will do
 _WORD = 2**32
@@ -42,7 +42,7 @@ def as_generator(given: Randomness) -> torch.Generator | None:
     if isinstance(given, bool) or not isinstance(given, Integral):
         raise ConfigError(
             Setting("generator"),
-            f" is {given!r}: give a torch.Generator, or a seed from 0 to 2^63 - 1",
+            f" is {shown(given)}: give a torch.Generator, or a seed from 0 to 2^63 - 1",
         )
     return generator_of(given)
 

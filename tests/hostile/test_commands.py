@@ -225,11 +225,11 @@ except KeyboardInterrupt:
 """
 
 
-def interrupt(words, folder, ready, seconds):
+def interrupt(words, folder, ready, seconds, program=INTERRUPTIBLE):
     """Send Ctrl-C to a command some seconds after a file appears; return how it ended."""
     paths = os.pathsep.join((str(folder), ROOT))
     process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTIBLE, *map(str, words)],
+        [sys.executable, "-c", program, *map(str, words)],
         env={**os.environ, "PYTHONPATH": paths, "UP": str(folder / "up")},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -248,6 +248,16 @@ def interrupt(words, folder, ready, seconds):
 def test_ctrl_c_while_importing_is_one_word(network, tmp_path):
     (tmp_path / "torch.py").write_text(SLOW_TORCH)
     ended = interrupt(["query", network], tmp_path, "up.torch", 0)
+    assert ended == (130, "", "interrupted\n")
+
+
+def test_ctrl_c_after_the_first_line_is_one_word(tmp_path):
+    (tmp_path / "contextlib.py").write_text(SLOW_TORCH)  # the first thing that is imported then
+    program = INTERRUPTIBLE.replace("runpy.run_module", "from deltaai.cli.entry import main; main")
+    program = program.replace('("deltaai.cli", run_name="__main__", alter_sys=True)', "()").replace(
+        "runpy, ", ""
+    )
+    ended = interrupt(["--version"], tmp_path, "up.torch", 0, program)
     assert ended == (130, "", "interrupted\n")
 
 

@@ -7,6 +7,7 @@ import re
 from contextlib import contextmanager
 
 import pytest
+import torch
 
 import deltaai as dai
 from deltaai.errors import FormatError, OutputError
@@ -154,6 +155,32 @@ def test_a_run_is_given_up_on_request(run, model_file, interrupted, tmp_path):
     assert not interrupted.exists()
 
 
+def test_python_does_not_give_up_a_run_in_silence(interrupted):
+    before = interrupted.read_bytes()
+    for path in (interrupted, str(interrupted)):
+        with pytest.raises(dai.ConfigError) as caught:
+            dai.fit(lattice(), checkpoint=path, **SETTINGS)
+        assert "go on with it with resume=True, or give it up with restart=True" in str(
+            caught.value
+        )
+        assert interrupted.read_bytes() == before
+    with pytest.raises(dai.ConfigError, match="choose one of resume and restart"):
+        dai.fit(lattice(), checkpoint=interrupted, resume=True, restart=True, **SETTINGS)
+    with pytest.raises(dai.ConfigError, match="batch_size is 0"):  # a slip costs nothing either
+        dai.fit(lattice(), checkpoint=interrupted, restart=True, batch_size=0, **SETTINGS)
+    assert interrupted.read_bytes() == before
+    again = dai.fit(lattice(), checkpoint=interrupted, restart=True, **SETTINGS)
+    assert [row["step"] for row in again.history] == list(range(5, 45, 5))
+    done = dai.fit(lattice(), checkpoint=interrupted, resume=True, **SETTINGS)
+    assert done.history == again.history
+
+
+def test_the_same_script_may_be_started_again_whenever_it_was_killed(tmp_path):
+    path = tmp_path / "run.checkpoint"
+    first = dai.fit(lattice(), checkpoint=path, resume=True, **SETTINGS)
+    assert dai.fit(lattice(), checkpoint=path, resume=True, **SETTINGS).history == first.history
+
+
 def test_history_survives_an_interrupt(interrupted, tmp_path):
     whole = dai.fit(lattice(), **SETTINGS)
     log = tmp_path / "log.jsonl"
@@ -243,3 +270,36 @@ def test_a_sampler_that_cannot_be_written_is_not_lost(
     code, _, err = run(*command, "--resume")
     assert (code, err) == (0, "")
     assert dai.load(output).history[-1]["step"] == 40
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names are texts there")
+def test_files_may_have_names_that_are_not_utf_8(tmp_path, run):
+    sampler = dai.fit(lattice(), steps=2)
+    path = tmp_path / os.fsdecode(b"caf\xe9.dai")
+    try:
+        sampler.save(path)
+    except OutputError:
+        pytest.skip("this file system has no such names")
+    assert dai.load(path).model.content_hash() == sampler.model.content_hash()
+    assert dai.query(path, num_samples=500).ess
+    model = tmp_path / os.fsdecode(b"caf\xe9.uai")
+    dai.write(lattice(), model)
+    assert dai.read(model).num_variables == 4
+    code, out, err = run("sample", path, "-n", 2, "--csv")
+    assert (code, err, len(out.splitlines())) == (0, "", 3)
+    with pytest.raises(FormatError) as caught:
+        dai.load(tmp_path / os.fsdecode(b"none\xe9.dai"))
+    assert str(caught.value).isprintable()
+    checkpoint = tmp_path / os.fsdecode(b"run\xe9.checkpoint")
+    dai.fit(lattice(), checkpoint=checkpoint, **SETTINGS)
+    assert dai.fit(lattice(), checkpoint=checkpoint, resume=True, **SETTINGS).history
+
+
+def test_tables_are_shown_with_rows_from_one():
+    answer = dai.query_table(dai.zoo.sprinkler(), [{"rain": "yes"}, {}])
+    assert "case 1" in str(answer)
+    assert "case 0" not in str(answer)
+    assert "case 0" not in answer._repr_html_()
+    assert list(answer.to_frame().index) == [0, 1]
+    with pytest.raises(dai.StateError, match=r"row 2 \(x\[1\]\) gives variable"):
+        lattice().log_score(torch.tensor([[0, 0, 0, 0], [0, 0, 0, 2]]))

@@ -2,6 +2,7 @@
 
 import ast
 import gzip
+import inspect
 import json
 import os
 import subprocess
@@ -131,19 +132,51 @@ def test_names_are_what_type_checkers_are_told():
     assert set(told) == set(dai.__all__)
     for name, (module, there) in told.items():
         found = getattr(sys.modules[module], there)
-        assert getattr(dai, name) is found, name
+        if name != "exact":  # the folder, which can be called like the function
+            assert getattr(dai, name) is found, name
+    assert inspect.signature(dai.exact) == inspect.signature(dai.exact.exact)
 
 
-def test_only_torch_comes_with_the_names_and_exact_is_the_function():
+def test_only_torch_comes_with_the_names():
     program = """
 import sys, deltaai as dai
 assert "torch" not in sys.modules
-import deltaai.exact.memory  # sets the folder as an attribute of the package, or would
-from deltaai import exact
-assert dai.exact is exact
 assert [getattr(dai, name) for name in dai.__all__]
 heavy = "scipy.stats scipy.sparse scipy.optimize arviz_stats rich pandas matplotlib"
 assert not set(heavy.split()) & set(sys.modules), sorted(sys.modules)
-assert exact(dai.zoo.sprinkler()).log_partition() < 1e-9
+assert dai.exact(dai.zoo.sprinkler()).log_partition() < 1e-9
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "import deltaai.exact.inference",
+        "from deltaai import exact; import deltaai",
+    ],
+)
+def test_exact_is_a_folder_that_can_be_called(first):
+    program = f"""
+{first}
+import pickle
+import deltaai.exact.memory as memory
+import deltaai.exact as folder
+assert deltaai.exact is folder
+assert deltaai.exact.memory is memory
+assert deltaai.exact.inference.exact is deltaai.exact.exact
+assert abs(deltaai.exact(deltaai.zoo.sprinkler()).log_partition()) < 1e-9
+assert pickle.loads(pickle.dumps(deltaai.exact)) is folder
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_nothing_is_imported_before_an_interrupt_is_one_word():
+    program = """
+import sys
+before = set(sys.modules)
+import deltaai.cli.entry
+new = {name for name in set(sys.modules) - before if not name.startswith("deltaai")}
+assert new <= {"__future__", "atexit"}, new
 """
     subprocess.run([sys.executable, "-c", program], check=True)

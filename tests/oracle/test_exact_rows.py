@@ -283,7 +283,7 @@ def test_bad_rows_are_refused():
         engine.answer(torch.tensor([[0, -2, 0, 1]]))
     with pytest.raises(StateError, match="shape"):
         engine.answer(torch.tensor([[0, 1, 0]]))
-    with pytest.raises(EvidenceError, match="row 1 does not observe 'wet_grass'"):
+    with pytest.raises(EvidenceError, match="row 2 does not observe 'wet_grass'"):
         engine.answer(torch.tensor([[0, -1, 0, 1], [0, 0, 0, -1]]))
     with pytest.raises(EvidenceError, match="variable 4"):
         RowInference(model, always_observed=(4,))

@@ -402,7 +402,7 @@ def test_states_that_are_ruled_out_are_refused() -> None:
     reduction = propagate_zeros(three_states())
     x = torch.tensor([[0, 0, 1], [1, 2, 0]])
     assert reduction.is_possible(x).tolist() == [True, False]
-    with pytest.raises(StateError, match="row 1 gives variable 'a' the state 'y'"):
+    with pytest.raises(StateError, match="row 2 gives variable 'a' the state 'y'"):
         reduction.reduce(x)
     with pytest.raises(StateError, match="states are 0 to 1"):
         reduction.expand(torch.tensor([[0, 2, 0]]))

@@ -94,7 +94,7 @@ def test_negative_values_are_refused_with_the_value() -> None:
 
 
 def test_a_neural_factor_needs_a_module_and_a_scope() -> None:
-    with pytest.raises(ModelError, match=r"needs a torch\.nn\.Module, not <class 'function'>"):
+    with pytest.raises(ModelError, match=r"needs a torch\.nn\.Module, not <function"):
         NeuralFactor(["rain"], lambda features: features.sum(-1))  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="at least one variable"):
         NeuralFactor([], nn.Linear(1, 1))
@@ -199,8 +199,10 @@ def test_strengths_are_finite(strength: float) -> None:
 
 
 def test_strengths_are_numbers() -> None:
-    with pytest.raises(ModelError, match=r"factor 0 over \(rain\)"):
-        FactorGraph(weather(), [SpinField("rain", "strong")])  # type: ignore[arg-type]
+    with pytest.raises(
+        ModelError, match=r"over \(rain\) have the strength 'strong': give a number"
+    ):
+        SpinField("rain", "strong")  # type: ignore[arg-type]
 
 
 def test_a_variable_is_not_coupled_to_itself() -> None:
@@ -278,8 +280,10 @@ def test_a_state_out_of_range_names_row_variable_and_value(call, value: int, hig
     x = torch.zeros(4, 3, dtype=torch.long)
     x[:, 2] = 2  # allowed there, though it is more than the other variables have
     x[3, 1] = value
-    message = f"row 3 gives variable 'wet' the state {value}, but its states are 0 to {highest}"
-    with pytest.raises(StateError, match=message):
+    message = (
+        f"row 4 (x[3]) gives variable 'wet' the state {value}, but its states are 0 to {highest}"
+    )
+    with pytest.raises(StateError, match=re.escape(message)):
         call(weather_model(), x)
 
 

@@ -20,15 +20,7 @@ import numpy as np
 
 from deltaai.answering.exact_answers import answer_exactly, decided, expanded
 from deltaai.answering.planning import SEARCH_SECONDS, Plan, plan
-from deltaai.answering.questions import (
-    Question,
-    asked_names,
-    joints_of,
-    refuse_joints,
-    refuse_training,
-    resolve,
-    suitable_smoothing,
-)
+from deltaai.answering.questions import Question, refuse_training, resolve, suitable_smoothing
 from deltaai.answering.table_query import query_table
 from deltaai.budget import Budget
 from deltaai.errors import (
@@ -47,7 +39,19 @@ from deltaai.models import Evidence, FactorGraph, Reduction, propagate_zeros
 from deltaai.progress import Fraction, Reports, reporting
 from deltaai.randomness import generator_of
 from deltaai.training import TrainingProgress
-from deltaai.trust import Answer, Asked, Estimate, Marginals, Quality, expanded_joints
+from deltaai.trust import (
+    Answer,
+    Asked,
+    Estimate,
+    Marginals,
+    Quality,
+    asked_names,
+    expanded_joints,
+    finished,
+    joints_of,
+    refuse_joints,
+    with_joints,
+)
 
 METHODS = ("auto", "exact", "sampler", "bp")
 NUM_SAMPLES = 10_000
@@ -177,9 +181,9 @@ def _answered(question: Question, of: Sequence[Asked] | None, reports: Reports) 
                 names: joint_marginal(model, names, evidence, memory_limit=limit)
                 for names in joints
             }
-            answer = answer.with_joints(values)
-    answer = answer.finished(model, asked, planned, time.perf_counter() - question.started)
-    return answer.noted(question.notes)
+            answer = with_joints(answer, values)
+    seconds = time.perf_counter() - question.started
+    return finished(answer, model, asked, planned, seconds, question.notes)
 
 
 def _refused(planned: Plan) -> NotAffordableError:
@@ -261,7 +265,7 @@ def _sampled(
     except WeightError:  # no sample is possible, so there is nothing to weigh
         answer = _first_estimate(model, None, progress, (_NO_SAMPLE,), upper)
     whole = expanded(answer, reduction, time.perf_counter() - start)
-    return whole.with_joints(*expanded_joints(answer.marginals, reduction, left))
+    return with_joints(whole, *expanded_joints(answer.marginals, reduction, left))
 
 
 def upper_bound(model: FactorGraph, budget: Budget, progress: Fraction | None) -> float | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import get_args
 
 from deltaai.answering.ways import (
     Limits,
@@ -25,7 +26,7 @@ from deltaai.answering.ways import (
     whole,
     without_zeros,
 )
-from deltaai.arguments import checked_bytes, checked_number, checked_seconds
+from deltaai.arguments import checked_bytes, checked_choice, checked_number, checked_seconds
 from deltaai.display import Card, Shown, plural, quantity
 from deltaai.errors import format_bytes, format_seconds
 from deltaai.exact import Cutset, default_memory_limit, without_fixed
@@ -105,6 +106,7 @@ class Plan(Shown):
 
     def option(self, method: Method) -> Option | None:
         """One of the options, if it was looked at."""
+        checked_choice("method", method, get_args(Method))
         return next((option for option in self.options if option.method == method), None)
 
 

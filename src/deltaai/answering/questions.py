@@ -7,7 +7,7 @@ limits, counts and a seed in whatever type they come. This file answers nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,25 +15,22 @@ from pathlib import Path
 from deltaai.answering.model_report import unnormalised_tables
 from deltaai.arguments import (
     MOST_SAMPLES,
+    checked_choice,
     checked_count,
     checked_samples,
     checked_seed,
 )
 from deltaai.budget import Budget
 from deltaai.errors import (
-    ConfigError,
-    EvidenceError,
     ModelError,
     NotAffordableError,
-    Setting,
-    did_you_mean,
     format_bytes,
+    shown,
 )
-from deltaai.exact import refuse_large
 from deltaai.fitting import Sampler, load_sampler, training_cost
 from deltaai.io import as_model
 from deltaai.models import Evidence, FactorGraph, has_zeros
-from deltaai.trust import CHECK_SAMPLES, Asked
+from deltaai.trust import CHECK_SAMPLES
 
 SAMPLER_SUFFIX = ".dai"
 SMOOTHING = 1e-3  # floor of zeros while training, as a share of a table's largest entry
@@ -132,13 +129,12 @@ def source_of(source: FactorGraph | Sampler | str | Path) -> FactorGraph | Sampl
         return load_sampler(source)
     if not isinstance(source, FactorGraph | str | Path):
         raise ModelError(
-            f"a {type(source).__name__} is no model: give a FactorGraph, a Sampler, or the path "
-            "of a file"
+            f"{shown(source)} is no model: give a FactorGraph, a Sampler, or the path of a file"
         )
     return as_model(source)
 
 
-def check_method(method: str, known: Sequence[str]) -> None:
+def check_method(method: str, known: Sequence[str]) -> str:
     """Refuse a method that there is not.
 
     >>> check_method("exakt", ["exact", "auto"])
@@ -146,46 +142,7 @@ def check_method(method: str, known: Sequence[str]) -> None:
     ...
     deltaai.errors.ConfigError: method is 'exakt'; did you mean 'exact'? One of exact, auto
     """
-    if method not in known:
-        guess = did_you_mean(method, known) or ";"
-        raise ConfigError(Setting("method"), f" is {method!r}{guess} One of {', '.join(known)}")
-
-
-def asked_names(model: FactorGraph, of: Sequence[Asked] | None) -> list[Asked]:
-    """What is asked for, in order and once each; a tuple of names asks for their joint marginal.
-
-    Unknown names are refused.
-    """
-    if of is None:
-        return [variable.name for variable in model.variables]
-    if isinstance(of, str):
-        raise EvidenceError(f"of is {of!r}: give a list of names, such as [{of!r}]")
-    if not isinstance(of, Iterable):
-        raise EvidenceError(f"of is {of!r}: give a list of names, such as ['rain', 'wet']")
-    return list(dict.fromkeys(_asked(model, item) for item in of))
-
-
-def _asked(model: FactorGraph, item: Asked) -> Asked:
-    if not isinstance(item, tuple):
-        return model.variables[model.index(item)].name
-    names = tuple(model.variables[model.index(name)].name for name in item)
-    if not names or len(set(names)) < len(names):
-        raise EvidenceError(f"the joint marginal of {names} needs names, each once")
-    refuse_large(model, names)
-    return names
-
-
-def joints_of(asked: Sequence[Asked]) -> list[tuple[str, ...]]:
-    """The joint marginals among what is asked for."""
-    return [item for item in asked if isinstance(item, tuple)]
-
-
-def refuse_joints(asked: Sequence[Asked], by: str, remedy: str) -> list[str]:
-    """Names alone; joint marginals are refused where there is no good way to them."""
-    joints = joints_of(asked)
-    if joints:
-        raise ConfigError(f"{by} gives no joint marginals, such as {joints[0]}: {remedy}")
-    return [item for item in asked if isinstance(item, str)]
+    return checked_choice("method", method, known)
 
 
 def suitable_smoothing(model: FactorGraph) -> float | None:

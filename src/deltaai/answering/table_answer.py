@@ -12,8 +12,9 @@ import numpy as np
 from jaxtyping import Int
 from torch import Tensor
 
+from deltaai.arguments import checked_count, checked_items
 from deltaai.display import Card, Shown, listing, plural
-from deltaai.errors import DeltaAIError
+from deltaai.errors import ConfigError, DeltaAIError, Setting
 from deltaai.extras import extra
 from deltaai.models import FactorGraph
 
@@ -69,7 +70,7 @@ class TableAnswer(Shown):
         said = ", ".join(f"{count} {status}" for status, count in counts)
         rows = [
             (
-                f"case {row}",
+                f"case {row + 1}",
                 f"log Z {self.log_partition[row]:.6g} ({self.status[row]}); "
                 + listing(
                     f"{column}: {value:.4g}"
@@ -93,7 +94,8 @@ class TableAnswer(Shown):
         )
 
     def marginals(self, row: int) -> dict[str, np.ndarray]:
-        """Probabilities of the asked variables in one row."""
+        """Probabilities of the asked variables in one row, counted from 0 as arrays are."""
+        row = checked_count("row", row, 0, len(self) - 1)
         sizes = [self.model.variables[self.model.index(name)].num_states for name in self.names]
         parts = np.split(self.probabilities[row], np.cumsum(sizes)[:-1])
         return dict(zip(self.names, parts, strict=True))
@@ -116,6 +118,15 @@ class TableAnswer(Shown):
         index : labels of the rows; numbers by default.
         """
         pandas = extra("pandas", "tables", "tables")
+        if index is not None:
+            try:
+                index = pandas.Index(index)
+            except Exception:  # whatever pandas stumbles over
+                index = checked_items("index", index, "labels")
+            if len(index) != len(self):
+                raise ConfigError(
+                    Setting("index"), f" has {len(index)} labels for {len(self)} rows: one a row"
+                )
         return pandas.DataFrame(list(self.cells()), columns=self.header(), index=index)
 
     def sample_cells(self) -> Iterator[list[str]]:

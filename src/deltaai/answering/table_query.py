@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from deltaai.answering.questions import Question, asked_names, refuse_joints, resolve
+from deltaai.answering.questions import Question, resolve
 from deltaai.answering.row_answerer import CHECKED_ROWS, METHODS, NUM_SAMPLES, RowAnswerer
 from deltaai.answering.row_pattern import RowPattern
 from deltaai.answering.rows_found import RowsFound
@@ -22,10 +23,10 @@ from deltaai.arguments import MOST_SAMPLES, checked_count
 from deltaai.errors import EvidenceError
 from deltaai.fitting import Sampler
 from deltaai.io import rows_from_table
-from deltaai.models import FactorGraph
+from deltaai.models import FactorGraph, has_values
 from deltaai.progress import Fraction, Reports, reporting
 from deltaai.training import TrainingProgress
-from deltaai.trust import Asked
+from deltaai.trust import Asked, asked_names, refuse_joints
 
 
 def query_table(
@@ -129,10 +130,11 @@ def checked_rows(evidence: object, model: FactorGraph) -> Int[Tensor, "row var"]
     if not isinstance(evidence, Tensor):
         return rows_from_table(evidence, model)
     expected = f"integers of shape (rows, {model.num_variables}), with -1 for unknown"
-    if evidence.ndim != 2 or evidence.shape[1] != model.num_variables:
+    if not has_values(evidence) or evidence.ndim != 2 or evidence.shape[1] != model.num_variables:
         raise EvidenceError(f"rows have shape {tuple(evidence.shape)}: give {expected}")
-    if evidence.is_floating_point() or bool(
-        ((evidence < -1) | (evidence >= model.num_states)).any()
-    ):
-        raise EvidenceError(f"rows hold values that are no states: give {expected}")
-    return evidence.long()
+    is_whole = not (evidence.is_floating_point() or evidence.is_complex())
+    if is_whole and evidence.dtype != torch.bool:
+        rows = evidence.long()  # first, for unsigned integers know no -1
+        if not bool(((rows < -1) | (rows >= model.num_states)).any()):
+            return rows
+    raise EvidenceError(f"rows hold values that are no states: give {expected}")

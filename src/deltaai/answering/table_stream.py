@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from deltaai.answering.model_report import unnormalised_tables
-from deltaai.answering.questions import asked_names, refuse_joints
 from deltaai.answering.row_answerer import RowAnswerer
 from deltaai.answering.row_pattern import RowPattern, rows_at_once
 from deltaai.answering.rows_found import RowsFound, num_pairs
@@ -25,6 +24,7 @@ from deltaai.fitting import Sampler
 from deltaai.io import CaseStream, Rows
 from deltaai.models import FactorGraph, StateIndex
 from deltaai.progress import Fraction
+from deltaai.trust import asked_names, refuse_joints
 
 
 def query_stream(

@@ -20,6 +20,7 @@ import traceback
 from collections.abc import Iterator
 from types import FrameType
 
+PROGRAM = "deltaai"  # however it was started
 EXIT_ANSWERED = 0
 EXIT_FAULT = 1
 EXIT_BAD_INPUT = 2
@@ -58,7 +59,10 @@ def _run_command() -> int:
     try:
         from deltaai.cli.app import app  # noqa: PLC0415
 
-        app()
+        code = app(standalone_mode=False, prog_name=PROGRAM)
+        if code == EXIT_INTERRUPTED:  # what the parser makes of an interrupt
+            return _fail("interrupted", EXIT_INTERRUPTED)
+        return code if isinstance(code, int) else EXIT_ANSWERED
     except SystemExit as stop:  # how a command ends, and what the parser makes of some errors
         for cause in _causes(stop):
             if isinstance(cause, KeyboardInterrupt):
@@ -72,14 +76,15 @@ def _run_command() -> int:
         return _fail(*_verdict(error))
     except (KeyboardInterrupt, Exception) as error:
         return _fail(*_verdict(error))
-    return EXIT_ANSWERED
 
 
 def _verdict(error: BaseException) -> tuple[str, int]:
     """What to say about an error, and the exit code."""
     from deltaai import errors  # noqa: PLC0415
-    from deltaai.cli import console, wording  # noqa: PLC0415
+    from deltaai.cli import console, usage, wording  # noqa: PLC0415
 
+    if usage.is_usage_error(error):
+        return "" if usage.is_call_for_help(error) else usage.usage_sentence(error), EXIT_BAD_INPUT
     match error:
         case KeyboardInterrupt():
             return "interrupted", EXIT_INTERRUPTED
@@ -109,6 +114,8 @@ def _fail(message: str, code: int) -> int:
     from deltaai.errors import one_line  # noqa: PLC0415
 
     text = one_line(message, longest=3000)
+    if not text:  # it has been said already
+        return code
     with contextlib.suppress(OSError, ValueError):
         print(text if code == EXIT_INTERRUPTED else f"error: {text}", file=sys.stderr, flush=True)
     return code

@@ -17,6 +17,7 @@ from deltaai.errors import ConfigError, DeltaAIError, OutputError
 from deltaai.fitting import Sampler, fit
 from deltaai.io import read
 from deltaai.randomness import generator_of
+from deltaai.training import settle_earlier
 
 _CHECKPOINT_EVERY = 50
 # What training leaves of a limit of time for judging the sampler: a share, and at most so much.
@@ -49,7 +50,9 @@ def run_fit(
         ],
         [file],
     )
-    _settle_checkpoint(checkpoint, resume=resume, restart=restart)
+    settle_earlier(checkpoint, resume=resume, restart=restart)
+    if resume and not checkpoint.exists():
+        raise ConfigError(f"nothing to resume: there is no {checkpoint}")
     budget = Budget.of(None, settings.get("time_limit"))
     settings = settings | {"time_limit": budget.leaving(_JUDGING_SHARE, _JUDGING_SECONDS)}
     model = read(file)
@@ -63,6 +66,7 @@ def run_fit(
                 evidence="any" if evidence == "any" else parse_names(evidence, model),
                 checkpoint=checkpoint,
                 resume=resume,
+                restart=restart,
                 metrics=metrics,
                 progress=False,
                 watch=shown.training,
@@ -99,21 +103,6 @@ def run_fit(
             show.figures_csv({"sampler": str(output), **{k: _cell(v) for k, v in found.items()}})
     else:
         _summary(output, sampler, worst)
-
-
-def _settle_checkpoint(checkpoint: Path, *, resume: bool, restart: bool) -> None:
-    """Do not lose an earlier run: it is continued, or given up, as the user says."""
-    if resume and restart:
-        raise ConfigError("choose one of --resume and --restart")
-    if resume and not checkpoint.exists():
-        raise ConfigError(f"nothing to resume: there is no {checkpoint}")
-    if restart:
-        checkpoint.unlink(missing_ok=True)
-    elif not resume and checkpoint.exists():
-        raise ConfigError(
-            f"{checkpoint} holds a run that was interrupted: go on with it with --resume, or give "
-            "it up with --restart"
-        )
 
 
 def _largest_residuals(sampler: Sampler, generator: torch.Generator) -> dict[str, float]:

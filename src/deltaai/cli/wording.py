@@ -17,6 +17,7 @@ _WITH_OPTION = frozenset(
         "objective",
         "of",
         "orders",
+        "restart",
         "resume",
         "samples",
         "seed",
@@ -35,7 +36,8 @@ def as_option(setting: Setting) -> str:
     >>> as_option(Setting("batch_size", 64))
     '--set batch_size=64'
     """
-    value = "" if setting.value is None else shlex.quote(str(setting.value))
+    is_flag = setting.value is None or setting.value is True
+    value = "" if is_flag else shlex.quote(str(setting.value))
     if setting.name in _WITH_OPTION:
         option = "--" + setting.name.replace("_", "-")
         return f"{option} {value}" if value else option

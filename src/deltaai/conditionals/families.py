@@ -11,7 +11,7 @@ from deltaai.conditionals.layout import Layout
 from deltaai.conditionals.local import LocalConditionals
 from deltaai.conditionals.mae import MaskedAutoencoder
 from deltaai.conditionals.table import TableConditionals
-from deltaai.errors import ConfigError, Setting, did_you_mean
+from deltaai.errors import ConfigError, Setting, did_you_mean, shown
 
 Family = Literal["local", "table", "mae"]
 
@@ -59,5 +59,6 @@ def build_conditionals(
             return TableConditionals(layout)
     names = get_args(Family)
     raise ConfigError(
-        f"there is no family {family!r}{did_you_mean(family, names)}; one of {', '.join(names)}"
+        f"there is no family {shown(family)}{did_you_mean(family, names)}; one of "
+        f"{', '.join(names)}"
     )

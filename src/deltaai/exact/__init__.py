@@ -1,6 +1,9 @@
 """Exact inference: the enumeration oracle and elimination on chordal completions."""
 
+import sys
+
 from deltaai.budget import default_memory_limit
+from deltaai.exact.callable_folder import CallableFolder
 from deltaai.exact.conditioning import ConditionedInference
 from deltaai.exact.cutset import Cutset, find_cutset
 from deltaai.exact.enumeration import Enumeration
@@ -49,3 +52,5 @@ __all__ = [
     "sorted_tables",
     "without_fixed",
 ]
+
+sys.modules[__name__].__class__ = CallableFolder  # deltaai.exact(model) is exact(model)

@@ -17,8 +17,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from deltaai.arguments import checked_bytes, checked_samples
-from deltaai.budget import default_memory_limit
+from deltaai.arguments import (
+    checked_bytes,
+    checked_flag,
+    checked_function,
+    checked_object,
+    checked_samples,
+)
+from deltaai.budget import Budget, default_memory_limit
 from deltaai.display import Card, Shown, plural
 from deltaai.errors import GraphError, ImpossibleEvidenceError, MemoryLimitError, format_bytes
 from deltaai.exact.buckets import BucketTree, Reduce
@@ -48,7 +54,7 @@ class ExactInference(Shown):
 
     Parameters
     ----------
-    model : the target.
+    model : the target, or the path of a file with one.
     evidence : names to labels or state indices of the observed variables.
     memory_limit : bytes the tables may take, also as ``"4GB"`` (default: half of what is free).
     elimination : order to use, over the unobserved variables with more than one state; found
@@ -63,7 +69,7 @@ class ExactInference(Shown):
 
     def __init__(
         self,
-        model: FactorGraph,
+        model: FactorGraph | str | Path,
         evidence: Evidence | None = None,
         *,
         memory_limit: int | str | None = None,
@@ -71,11 +77,16 @@ class ExactInference(Shown):
         progress: Fraction | None = None,
     ) -> None:
         memory_limit = checked_bytes(memory_limit)
-        self.model = model
+        checked_function("progress", progress)
+        self.model = model = as_model(model)
         self.observed = model.resolve_evidence(evidence)
         reduced, self.free = without_fixed(model, evidence)
         states = reduced.num_states.tolist()
-        self.elimination = elimination or best_elimination(reduced.markov_graph(), states)
+        if elimination is None:
+            elimination = best_elimination(reduced.markov_graph(), states)
+        remedy = "leave it out, or make one with eliminate"
+        checked_object("elimination", elimination, Elimination, remedy, GraphError)
+        self.elimination = elimination
         if len(self.elimination.order) != reduced.num_variables:
             raise GraphError(
                 f"the elimination is over {len(self.elimination.order)} variables, and "
@@ -87,6 +98,7 @@ class ExactInference(Shown):
         if self.cost.peak_bytes > limit:
             raise MemoryLimitError(self.cost.width, self.cost.peak_bytes, limit)
         self._reduced = reduced
+        self._limit, self._most_states = limit, max(states, default=1)
         self._progress = progress
         self._tree: BucketTree | None = None
         self._turn = Turn()  # at the tree
@@ -193,6 +205,9 @@ class ExactInference(Shown):
         as_frame : return a pandas ``DataFrame`` with a column a variable and labels in the cells.
         """
         num_samples, source = checked_samples(num_samples, 0), as_generator(generator)
+        as_frame = checked_flag("as_frame", as_frame)
+        needed = 8 * num_samples * (2 * self.model.num_variables + 4 * self._most_states)
+        Budget(self._limit).refuse(f"{num_samples} samples", needed, "draw fewer at a time")
         self.log_partition()
 
         def draw(logits: Float[Tensor, "batch state"]) -> Int[Tensor, "batch"]:
@@ -354,4 +369,4 @@ def exact(
     >>> round(float(answer.marginals()["rain"][1]), 4)
     0.7079
     """
-    return ExactInference(as_model(model), evidence, memory_limit=memory_limit)
+    return ExactInference(model, evidence, memory_limit=memory_limit)

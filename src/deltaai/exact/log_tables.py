@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from deltaai.models import FactorGraph
+from deltaai.models import FactorGraph, checked_log_tables
 
 Scope = tuple[int, ...]
 Sizes = Sequence[int]
@@ -42,7 +42,7 @@ def sorted_tables(model: FactorGraph, order: Sequence[int]) -> tuple[list[LogTab
     found, constant = [], 0.0
     with torch.no_grad():
         for group in model.groups:
-            tables = group.log_tables().double()
+            tables = checked_log_tables(model, group)
             if group.arity == 0:
                 constant += float(tables.sum())
                 continue

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import torch
 
-from deltaai.arguments import checked_count
+from deltaai.arguments import checked_choice, checked_count
 from deltaai.conditionals import MOST_CONTEXT, without_vertices
 from deltaai.graphs import ChordalGraph, eliminate, min_fill_order
 from deltaai.models import FactorGraph
 from deltaai.objectives import BalanceName
-from deltaai.training import TrainingConfig
+from deltaai.training import ObjectiveName, TrainingConfig
 
 _HIDDEN_MILD, _HIDDEN_PEAKED = 16, 32
 _PEAKED = 4.0  # nats that one flip changes the log score by, on average
@@ -87,8 +87,11 @@ def suitable_config(
         "anneal_start": min(1.0, 1.0 / size) if is_peaked else 0.1,
         "evaluate_every": 25,
     }
-    if given.get("objective") in get_args(BalanceName) and "log_partition" not in given:
-        chosen["log_partition"] = flat_log_partition(model, given["objective"])
+    objective = checked_choice(
+        "objective", given.get("objective", "delta"), get_args(ObjectiveName)
+    )
+    if objective in get_args(BalanceName) and "log_partition" not in given:
+        chosen["log_partition"] = flat_log_partition(model, cast(BalanceName, objective))
     if "target_ess" not in given and "target_kl" not in given:
         chosen["target_ess"] = 0.98 if is_many else 0.998
     return TrainingConfig.from_dict({**chosen, **given})

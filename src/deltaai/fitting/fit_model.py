@@ -5,29 +5,43 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 import torch
 from torch import Tensor
 
-from deltaai.arguments import checked_count, checked_seed
-from deltaai.conditionals import refuse_zeros, without_vertices
-from deltaai.errors import ConfigError, ModelError, Setting, StateError
+from deltaai.arguments import (
+    checked_choice,
+    checked_count,
+    checked_flag,
+    checked_items,
+    checked_path,
+    checked_seed,
+)
+from deltaai.conditionals import Family, refuse_zeros, without_vertices
+from deltaai.errors import ConfigError, ModelError, Setting, StateError, shown
 from deltaai.fitting.defaults import suitable_config, suitable_graph, suitable_hidden
 from deltaai.fitting.initial import check_initial, start_from_messages
 from deltaai.fitting.runs import default_most_observed, set_up_run
 from deltaai.fitting.sampler import Sampler
 from deltaai.fitting.spec import EvidenceFor, SamplerSpec
 from deltaai.graphs import ChordalGraph
-from deltaai.io import as_model
+from deltaai.io import as_model, is_there
 from deltaai.models import FactorGraph, States, smoothed
 from deltaai.progress import Fraction, fractions_of, reporting
 from deltaai.sampling import OrdersKind
 from deltaai.threads import limited_threads
-from deltaai.training import MetricsLog, TrainingProgress, inverse_temperature_at
+from deltaai.training import (
+    MetricsLog,
+    TrainingProgress,
+    give_up,
+    inverse_temperature_at,
+    settle_earlier,
+)
 
+_MOST_THREADS, _MOST_HIDDEN = 2**10, 2**16  # more is a slip of the hand
 # The weights that training looks at are those of one evidence or none, no reason to stop.
 WITH_EVIDENCE = {"steps": 1200, "polish_steps": 0, "target_ess": None}
 
@@ -50,6 +64,7 @@ def fit(
     states: States | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
+    restart: bool = False,
     metrics: str | Path | None = None,
     progress: bool | Fraction | None = None,
     watch: Callable[[TrainingProgress], None] | None = None,
@@ -85,7 +100,9 @@ def fit(
         after a model was edited, or to train a sampler further. What q is, is then the same.
     states : train at these states (a data set, a buffer) instead of those q draws.
     checkpoint : file to keep the state of the run in; needed to resume.
-    resume : continue from that file if it exists.
+    resume : continue from that file, or begin if there is none yet.
+    restart : begin anew though that file holds a run, which is given up. Without either a file
+        that is there is not touched.
     metrics : JSONL or CSV file for the course of training.
     progress : whether to show a bar; by default in a terminal and in a notebook. A function is
         called with the fraction done.
@@ -104,7 +121,12 @@ def fit(
     """
     entered = time.perf_counter()
     model, seed = _checked_model(model).to(device=device), checked_seed(seed)
-    threads = checked_count("threads", threads, 1)
+    threads = checked_count("threads", threads, 1, _MOST_THREADS)
+    resume, restart = checked_flag("resume", resume), checked_flag("restart", restart)
+    path = None if checkpoint is None else checked_path(checkpoint, "checkpoint")
+    settle_earlier(path, resume=resume, restart=restart)
+    is_resumed = resume and path is not None and is_there(path)
+    log_path = None if metrics is None else checked_path(metrics, "metrics")
     asked: dict[str, Any] = {
         "orders": orders,
         "family": family,
@@ -133,26 +155,25 @@ def fit(
         seed=seed,
         **{**usual, **settings},
     )
-    identity: dict[str, str | int | float] = {"model": model.content_hash(learned=False)}
-    identity["spec"] = json.dumps(spec.to_dict(), sort_keys=True)
-    if start is not None:
-        identity["start"] = _hash_of(start.proposal.conditionals.state_dict().values())
     if initial is not None:
-        identity["initial"] = initial
         beta = inverse_temperature_at(config, 0)
         start_from_messages(proposal.tempered(beta), spec.orders)
-    if states is not None:
-        identity["states"] = _content_hash(model, states)
     most_observed = _most_observed(most_observed, spec, model.num_variables)
-    identity["most_observed"] = -1 if most_observed is None else most_observed
+    identity: dict[str, str | int | float] = {
+        "model": model.content_hash(learned=False),
+        "spec": json.dumps(spec.to_dict(), sort_keys=True),
+        "start": "" if start is None else _hash_of(start.proposal.trained.state_dict().values()),
+        "initial": initial or "",
+        "states": "" if states is None else _content_hash(model, states),
+        "most_observed": -1 if most_observed is None else most_observed,
+    }
     sampler = Sampler(model, proposal, sources, config, spec)
     trainer = set_up_run(sampler, states=states, most_observed=most_observed, identity=identity)
-    path = None if checkpoint is None else Path(checkpoint)
-    is_resumed = resume and path is not None and path.exists()
     if is_resumed and path is not None:
         trainer.resume(path)
+    elif restart and path is not None:
+        give_up(path)
     trainer.seconds += time.perf_counter() - entered  # a limit of time is for all of it
-    log_path = None if metrics is None else Path(metrics)
     with (
         reporting(progress, watch) as reports,
         limited_threads(threads),
@@ -172,11 +193,15 @@ def _spec(model: FactorGraph, start: Sampler | None, asked: dict[str, Any]) -> S
     """What q is to be: as asked for, by default, or as the sampler to start from."""
     if start is not None and not isinstance(start, Sampler):
         raise ConfigError(Setting("start"), f" is a {type(start).__name__}: give a Sampler")
-    if asked["orders"] not in (None, *get_args(OrdersKind)):
-        raise ConfigError(Setting("orders"), f" is {asked['orders']!r}: choose 'one' or 'many'")
     given = {name: value for name, value in asked.items() if value is not None}
+    if "orders" in given:
+        checked_choice("orders", given["orders"], get_args(OrdersKind))
+    if "family" in given:
+        checked_choice("family", given["family"], get_args(Family))
+    if "is_informed" in given:
+        given["is_informed"] = checked_flag("is_informed", given["is_informed"])
     if "hidden" in given:
-        given["hidden"] = checked_count("hidden", given["hidden"], 1)
+        given["hidden"] = checked_count("hidden", given["hidden"], 1, _MOST_HIDDEN)
     if start is None:
         family = given.get("family", SamplerSpec.family)
         smooth = given.get("smoothing")
@@ -265,11 +290,16 @@ def _content_hash(model: FactorGraph, states: States) -> str:
 
 def _given(model: FactorGraph, evidence: str | Sequence[str] | None) -> EvidenceFor:
     """Check what evidence q is to be trained for."""
-    if evidence is None or evidence == "any":
-        return evidence  # type: ignore[return-value]
-    if isinstance(evidence, str) or not isinstance(evidence, Iterable):
-        raise ConfigError(Setting("evidence"), f" is {evidence!r}: give 'any', or a list of names")
-    variables = tuple(sorted({model.index(name) for name in evidence}))
+    if evidence is None:
+        return None
+    if isinstance(evidence, str) and evidence == "any":
+        return "any"
+    if isinstance(evidence, str | bytes | Mapping) or not isinstance(evidence, Iterable):
+        raise ConfigError(
+            Setting("evidence"), f" is {shown(evidence)}: give 'any', or a list of names"
+        )
+    listed = checked_items("evidence", evidence, "names")
+    variables = tuple(sorted({model.index(name) for name in listed}))
     if not variables or len(variables) == model.num_variables:
         raise ConfigError(
             f"evidence names {len(variables)} of {model.num_variables} variables: some, not all"

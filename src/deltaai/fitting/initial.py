@@ -25,8 +25,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from deltaai.arguments import checked_choice
 from deltaai.conditionals import Layout, Proposal, relative_slices
-from deltaai.errors import ConfigError, did_you_mean
 from deltaai.messages import BeliefPropagation, loopy_belief_propagation
 from deltaai.models import FactorGroup
 from deltaai.sampling import OrdersKind
@@ -39,10 +39,8 @@ _ITERATIONS, _DAMPING, _TOLERANCE = 200, 0.5, 1e-5
 def check_initial(initial: str | None) -> None:
     """Refuse what is no name of an initialisation."""
     names = get_args(InitialName)
-    if initial is not None and initial not in names:
-        guess = did_you_mean(initial, names) if isinstance(initial, str) else ""
-        choices = " or ".join(map(repr, (*names, None)))
-        raise ConfigError(f"initial is {initial!r}{guess or '; it must be ' + choices}")
+    if initial is not None:
+        checked_choice("initial", initial, names)
 
 
 @torch.no_grad()

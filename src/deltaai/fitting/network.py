@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from deltaai.arguments import checked_samples, checked_seed
+from deltaai.arguments import checked_object, checked_samples, checked_seed
 from deltaai.budget import Budget
 from deltaai.conditionals import Proposal, known_under
 from deltaai.display import Card, Shown, listing, plural
@@ -107,9 +107,9 @@ class TrainedNetwork(Shown):
     ) -> tuple[States, Float[Tensor, "batch"]]:
         """Draw states from q, with their log q."""
         num_samples, generator = checked_samples(num_samples, 0), as_generator(generator)
-        chosen = self._checked(dag)
+        budget, chosen = Budget.given(budget), self._checked(dag)
         schedule = self._schedules.of(self.orders.graph, chosen.order)
-        layout, budget = self.proposal.layout, Budget.of() if budget is None else budget
+        layout = self.proposal.layout
         needed = _BYTES_PER_STATE * num_samples * layout.num_variables
         budget.refuse(f"{num_samples} samples", needed, "draw fewer at a time")
         at_once = columns_at_once(layout.num_slots, layout.num_variables, budget.memory)
@@ -168,6 +168,7 @@ class TrainedNetwork(Shown):
             raise StateError(f"this sampler is for given values of {names}: use posterior")
         if dag is None:
             return self.orders.fixed
+        checked_object("dag", dag, Dag, "take one of random_order, or leave it out", StateError)
         if self.orders.kind == "one" and dag.parents != self.orders.fixed.parents:
             raise StateError(
                 "this sampler was trained for one order: fit with ",

@@ -14,9 +14,18 @@ from typing import Any, Literal, overload
 
 import torch
 
-from deltaai.arguments import checked_count, checked_samples
+from deltaai.arguments import (
+    MOST_SAMPLES,
+    checked_bound,
+    checked_count,
+    checked_flag,
+    checked_items,
+    checked_object,
+    checked_path,
+    checked_samples,
+)
 from deltaai.budget import Budget
-from deltaai.errors import EvidenceError, Setting
+from deltaai.errors import ConfigError, EvidenceError, Setting, StateError
 from deltaai.fitting.network import TrainedNetwork
 from deltaai.fitting.posterior import EvidenceDrawer
 from deltaai.graphs import Dag
@@ -39,9 +48,11 @@ from deltaai.trust import (
     Samples,
     Verdict,
     WeightedSamples,
+    checked_joints,
     sampled_answer,
     sampled_joint,
     sampled_quality,
+    with_joints,
 )
 
 SAMPLER_KIND = "sampler"
@@ -120,6 +131,7 @@ class Sampler(TrainedNetwork):
         budget : what it may use.
         as_frame : return a pandas ``DataFrame`` with a column a variable and labels in the cells.
         """
+        as_frame = checked_flag("as_frame", as_frame)
         x = self._sampled(num_samples, as_generator(generator), dag, evidence, budget)
         return states_frame(self.model, x) if as_frame else x
 
@@ -132,8 +144,14 @@ class Sampler(TrainedNetwork):
         budget: Budget | None,
     ) -> States:
         num_samples = checked_samples(num_samples, 0)
-        if not evidence:
+        if not self.model.resolve_evidence(evidence):
             return self.sample_with_log_prob(num_samples, generator, dag=dag, budget=budget)[0]
+        if dag is not None:
+            raise ConfigError(
+                Setting("dag"),
+                " is for samples without evidence: leave it out, for evidence has an order of its "
+                "own",
+            )
         start = time.perf_counter()
         wanted = max(DRAWN_PER_SAMPLE * num_samples, _FEWEST_DRAWN)
         posterior = self.posterior(evidence, wanted, generator, budget=budget)
@@ -184,7 +202,9 @@ class Sampler(TrainedNetwork):
             tells, and the second opinion may be left out.
         """
         start, generator = time.perf_counter(), as_generator(generator)
-        budget = Budget.of() if budget is None else budget
+        num_samples, budget = checked_samples(num_samples), Budget.given(budget)
+        upper = None if upper is None else checked_bound("upper", upper)
+        joints = checked_joints(self.model, joints)
         drawing = budget.part(_DRAWING_SHARE)
         samples = self.posterior(evidence, num_samples, generator, budget=drawing)
         drawn = self.judged(
@@ -192,7 +212,8 @@ class Sampler(TrainedNetwork):
         )
         answer = sampled_answer(drawn, time.perf_counter() - start, upper)
         found = {names: sampled_joint(drawn.refined, names) for names in joints}
-        answer = answer.with_joints(
+        answer = with_joints(
+            answer,
             {names: mean for names, (mean, _) in found.items()},
             {names: error for names, (_, error) in found.items()},
         )
@@ -221,7 +242,9 @@ class Sampler(TrainedNetwork):
         num_samples : how many samples.
         budget : what it may use; if the time is over before all are drawn, there are fewer.
         """
-        (found,) = self.posteriors([evidence or {}], num_samples, generator, budget=budget)
+        (found,) = self.posteriors(
+            [{} if evidence is None else evidence], num_samples, generator, budget=budget
+        )
         return found
 
     def posteriors(
@@ -234,6 +257,7 @@ class Sampler(TrainedNetwork):
     ) -> Iterator[WeightedSamples]:
         """Weighted samples for each of many rows of evidence, evaluated together."""
         num_samples, generator = checked_samples(num_samples), as_generator(generator)
+        rows, budget = checked_items("rows", rows, "evidence", EvidenceError), Budget.given(budget)
         resolved = [self.model.resolve_evidence(row) for row in rows]
         needed = self.evidence if isinstance(self.evidence, tuple) else ()
         for row in resolved:
@@ -266,7 +290,8 @@ class Sampler(TrainedNetwork):
             none there is no check.
         """
         generator = as_generator(generator) or fresh_generator()
-        check_samples = checked_count("check_samples", check_samples)
+        check_samples = checked_count("check_samples", check_samples, 0, MOST_SAMPLES)
+        self._check_own(answer)
         with limited_threads(1):
             drawn = Drawn(answer, answer.refined(generator))
             return self._drawer.trust(drawn, check_samples, generator)[0]
@@ -285,16 +310,24 @@ class Sampler(TrainedNetwork):
         this evidence, if nothing speaks against these.
         """
         generator = as_generator(generator) or fresh_generator()
-        check_samples = checked_count("check_samples", check_samples)
+        check_samples = checked_count("check_samples", check_samples, 0, MOST_SAMPLES)
+        self._check_own(answer)
         with limited_threads(1):
-            return self._drawer.judged(answer, check_samples, generator, budget)
+            given = None if budget is None else Budget.given(budget)
+            return self._drawer.judged(answer, check_samples, generator, given)
+
+    def _check_own(self, answer: WeightedSamples) -> None:
+        """Refuse what are no samples, and those of another model."""
+        found = checked_object("answer", answer, WeightedSamples, "take that of posterior")
+        if found.model.variables != self.model.variables:
+            raise StateError("these samples are of another model: judge them with its own sampler")
 
     def diagnose(self, seed: int = 0, *, budget: Budget | None = None) -> dict[str, Any]:
         """Judge the sampler once, without evidence, and keep what was found.
 
         A sampler for given values of some variables is asked with values from a Markov chain.
         """
-        generator = generator_of(seed)
+        generator, budget = generator_of(seed), Budget.given(budget)
         evidence: Evidence = {}
         if isinstance(self.evidence, tuple):
             ends = annealed_chains(self.model, 1, *_CHAIN_STEPS, generator)[0].tolist()
@@ -336,6 +369,7 @@ class Sampler(TrainedNetwork):
         ----------
         budget : what judging it may use, if it was not judged yet.
         """
+        path, budget = checked_path(path), Budget.given(budget)
         if not self.kept_diagnostics:
             self.diagnose(budget=budget)
         conditionals = self.proposal.conditionals

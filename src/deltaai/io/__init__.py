@@ -3,7 +3,15 @@
 from deltaai.io.atomic import check_replaceable, replace_file, replacing
 from deltaai.io.case_stream import CaseStream
 from deltaai.io.evidence_table import Rows, is_frame, rows_from_table
-from deltaai.io.files import as_model, example, read, read_evidence, read_evidence_table, write
+from deltaai.io.files import (
+    as_model,
+    example,
+    is_there,
+    read,
+    read_evidence,
+    read_evidence_table,
+    write,
+)
 from deltaai.io.pgmpy import from_pgmpy, to_pgmpy
 from deltaai.io.pyagrum import from_pyagrum, to_pyagrum
 
@@ -16,6 +24,7 @@ __all__ = [
     "from_pgmpy",
     "from_pyagrum",
     "is_frame",
+    "is_there",
     "read",
     "read_evidence",
     "read_evidence_table",

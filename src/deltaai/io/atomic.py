@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from io import BufferedWriter
 from pathlib import Path
 
+from deltaai.arguments import checked_path
 from deltaai.errors import OutputError
 
 _LEFTOVER_SECONDS = 3600.0
@@ -33,9 +34,10 @@ def replacing(path: str | Path) -> Iterator[BufferedWriter]:
     ``/dev/null``, is written to and stays.
     """
     with _told(path, OSError, RuntimeError, ValueError):
-        is_device, target = _is_device(Path(path)), Path(path).resolve()  # a link stays a link
+        path = checked_path(path)
+        is_device, target = _is_device(path), path.resolve()  # a link stays a link
         temporary = _beside(target)
-        opened = Path(path).open("wb") if is_device else temporary.open("xb")  # noqa: SIM115
+        opened = path.open("wb") if is_device else temporary.open("xb")
     try:
         with _told(path, OSError):
             with opened as stream:

@@ -36,7 +36,7 @@ def example_file(name: str) -> Path | None:
     return None if found is None else _FOLDER / found[0]
 
 
-def listed_examples(name: str) -> str:
+def listed_examples(name: object) -> str:
     """End of a sentence that says which examples there are.
 
     >>> listed_examples("aisa")

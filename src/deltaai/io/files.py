@@ -15,13 +15,21 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import overload
 
-from deltaai.errors import ConfigError, DeltaAIError, FormatError, ModelError, format_bytes
+from deltaai.arguments import checked_path
+from deltaai.errors import (
+    ConfigError,
+    DeltaAIError,
+    FormatError,
+    ModelError,
+    format_bytes,
+    shown,
+)
 from deltaai.io.atomic import replace_file
 from deltaai.io.bif.reader import parse_bif
 from deltaai.io.bif.writer import format_bif
 from deltaai.io.evidence_table import Rows, rows_from_csv
 from deltaai.io.examples import example_file, examples, listed_examples
-from deltaai.io.source import Source, decoded
+from deltaai.io.source import Source, decoded, encoded
 from deltaai.io.uai import format_uai, parse_uai
 from deltaai.io.uai_evidence import parse_evidence
 from deltaai.models import FactorGraph, StateIndex
@@ -44,8 +52,8 @@ def read(path: str | Path) -> FactorGraph:
     FormatError
         When there is no such file, or it does not follow its format; says the line.
     """
-    path = Path(path)
-    if not path.suffix and not path.exists():
+    path = checked_path(path)
+    if not path.suffix and not is_there(path):
         packaged = example_file(str(path))
         if packaged is None:
             hint = listed_examples(str(path))
@@ -81,7 +89,7 @@ def example(name: str | None = None) -> FactorGraph | dict[str, str]:
         return examples()
     packaged = example_file(name) if isinstance(name, str) else None
     if packaged is None:
-        raise ConfigError(f"there is no example {name!r}{listed_examples(str(name))}")
+        raise ConfigError(f"there is no example {shown(name)}{listed_examples(name)}")
     return read(packaged)
 
 
@@ -91,9 +99,9 @@ def as_model(source: FactorGraph | str | Path) -> FactorGraph:
         return source
     if isinstance(source, str | Path):
         return read(source)
-    kind = type(source).__name__
-    hint = "give its model" if kind == "Sampler" else "give a FactorGraph, or the path of a file"
-    raise ModelError(f"a {kind} is no model: {hint}")
+    if type(source).__name__ == "Sampler":
+        raise ModelError("a Sampler is no model: give its model")
+    raise ModelError(f"{shown(source)} is no model: give a FactorGraph, or the path of a file")
 
 
 def read_evidence(path: str | Path, model: FactorGraph | None = None) -> dict[str, StateIndex]:
@@ -105,7 +113,8 @@ def read_evidence(path: str | Path, model: FactorGraph | None = None) -> dict[st
     model : the model it is about. Its variables give the names, in their order, and its states
         are checked. Without it variable ``i`` is called ``x{i}``.
     """
-    return parse_evidence(_read_source(Path(path)), model)
+    path = checked_path(path)
+    return parse_evidence(_read_source(path), None if model is None else as_model(model))
 
 
 def read_evidence_table(path: str | Path, model: FactorGraph) -> Rows:
@@ -120,7 +129,7 @@ def read_evidence_table(path: str | Path, model: FactorGraph) -> Rows:
     -------
     States, one row a case, with -1 where a cell is blank or a variable has no column.
     """
-    return rows_from_csv(_read_source(Path(path)), model)
+    return rows_from_csv(_read_source(checked_path(path)), as_model(model))
 
 
 def write(model: FactorGraph, path: str | Path) -> None:
@@ -136,11 +145,19 @@ def write(model: FactorGraph, path: str | Path) -> None:
     DeltaAIError
         When the file cannot be written.
     """
-    path = Path(path)
-    content = _WRITERS[_format_of(path)](model).encode()
+    path, model = checked_path(path), as_model(model)
+    content = encoded(_WRITERS[_format_of(path)](model))
     if _is_compressed(path):
         content = gzip.compress(content, mtime=0)  # without the time: same model, same bytes
     replace_file(path, content)
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is something of that name; what cannot be a name is not there."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
 
 
 def _is_compressed(path: Path) -> bool:

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from deltaai.errors import ConversionError
+from deltaai.arguments import checked_object
+from deltaai.errors import ConversionError, one_line
 from deltaai.io.directed import is_normalised, why_not_bayesian
 from deltaai.io.flat_tables import PositiveTable, positive_tables
 from deltaai.models import ConditionalTable, FactorGraph, TableFactor, Variable
@@ -41,7 +42,7 @@ def from_pgmpy(model: PgmpyModel) -> FactorGraph:
     try:
         model.check_model()
     except Exception as error:  # pgmpy raises whatever it stumbles over in a broken network
-        raise ConversionError(f"pgmpy finds the network incomplete: {error}") from error
+        raise ConversionError(f"pgmpy finds the network incomplete: {one_line(error)}") from error
     tables = model.get_cpds() if is_bayesian else model.get_factors()
     states = _states_of(tables)
     if missing := [str(node) for node in model.nodes() if node not in states]:
@@ -63,6 +64,7 @@ def to_pgmpy(model: FactorGraph) -> PgmpyModel:
     It is a ``DiscreteBayesianNetwork`` if the model is one (one conditional table a variable, no
     cycle, rows that sum to one), else a ``DiscreteMarkovNetwork``.
     """
+    checked_object("model", model, FactorGraph, "read gives one", ConversionError)
     models, discrete = _pgmpy("models"), _pgmpy("factors.discrete")
     tables = positive_tables(model)
     names = [variable.name for variable in model.variables]

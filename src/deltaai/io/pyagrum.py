@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from deltaai.arguments import checked_object
 from deltaai.errors import ConversionError
 from deltaai.io.decimals import exponentials, logarithms
 from deltaai.io.directed import is_normalised, why_not_bayesian
 from deltaai.io.flat_tables import PositiveTable, positive_tables
+from deltaai.io.source import encoded
 from deltaai.models import ConditionalTable, FactorGraph, TableFactor, Variable
 
 PyAgrumModel = Any  # a BayesNet or MarkovRandomField; pyAgrum is not required
@@ -63,11 +65,13 @@ def to_pyagrum(model: FactorGraph) -> PyAgrumModel:
     It is a ``BayesNet`` if the model is one (one conditional table a variable, no cycle, rows that
     sum to one), else a ``MarkovRandomField``.
     """
+    checked_object("model", model, FactorGraph, "read gives one", ConversionError)
     gum = _pyagrum()
     tables = positive_tables(model)
     is_bayesian = why_not_bayesian(model) is None and is_normalised(model)
     made = gum.BayesNet() if is_bayesian else gum.MarkovRandomField()
     for variable in model.variables:
+        encoded(variable.name + "".join(variable.states))  # others end the process in pyAgrum
         made.add(gum.LabelizedVariable(variable.name, variable.name, list(variable.states)))
     names = [variable.name for variable in model.variables]
     if is_bayesian:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from itertools import islice
 
-from deltaai.errors import FormatError, one_line
+from deltaai.errors import ConversionError, FormatError, one_line
 
 _WORD = re.compile(r"\S+")
 
@@ -63,6 +63,16 @@ def decoded(content: bytes, path: str, lines_before: int = 0) -> str:
         )
         raise FormatError(
             path, line, f"byte 0x{content[error.start]:02x} is not text in UTF-8; {remedy}"
+        ) from None
+
+
+def encoded(text: str) -> bytes:
+    """Turn text into bytes, or say which character of a name or label no file can hold."""
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ConversionError(
+            f"a name or a label has {text[error.start]!r}, which is not UTF-8: rename it"
         ) from None
 
 

@@ -1,5 +1,6 @@
 """Models: variables, factors in groups of one shape, factor graphs, and a zoo of them."""
 
+from deltaai.models.checked_tables import checked_log_tables, describe_member
 from deltaai.models.clamped_group import ClampedGroup
 from deltaai.models.encoding import encode_states, num_features
 from deltaai.models.evidence import Evidence
@@ -11,6 +12,7 @@ from deltaai.models.factors import (
     SpinCoupling,
     SpinField,
     TableFactor,
+    has_values,
 )
 from deltaai.models.frames import states_frame
 from deltaai.models.groups import Columns, FactorGroup, joint_states
@@ -46,7 +48,10 @@ __all__ = [
     "TableGroup",
     "Target",
     "Variable",
+    "checked_log_tables",
+    "describe_member",
     "encode_states",
+    "has_values",
     "has_zeros",
     "joint_states",
     "model_from_tensors",

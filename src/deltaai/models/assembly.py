@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from numbers import Real
 
 import torch
 from torch import Tensor
 
-from deltaai.errors import ModelError, did_you_mean
+from deltaai.arguments import is_finite
+from deltaai.errors import ModelError, did_you_mean, shown
 from deltaai.models.factors import (
     ConditionalTable,
     Factor,
@@ -29,6 +29,8 @@ from deltaai.models.neural_group import NeuralGroup
 from deltaai.models.spin_group import SpinGroup
 from deltaai.models.table_group import ConditionalTableGroup, TableGroup
 from deltaai.models.variable import Variable
+
+LARGEST_LOG = 1e12  # beyond, a double has no digits left for what is added to a logarithm
 
 
 def assemble(
@@ -78,7 +80,7 @@ def _stacked(tables: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
 
 def describe(position: int, factor: Factor) -> str:
     """Name a factor in an error message."""
-    return f"factor {position} over ({', '.join(factor.scope)})"
+    return f"factor {position} over ({', '.join(map(str, factor.scope))})"
 
 
 def check_tables(tables: Tensor, factors: Sequence[Factor], positions: Sequence[int]) -> None:
@@ -87,6 +89,11 @@ def check_tables(tables: Tensor, factors: Sequence[Factor], positions: Sequence[
     for is_bad, problem in (
         (flat.isnan().any(1), "has a NaN entry"),
         ((flat == math.inf).any(1), "has an infinite entry"),
+        (
+            ((flat.abs() > LARGEST_LOG) & (flat != -math.inf)).any(1),
+            f"has an entry beyond {LARGEST_LOG:g}, which leaves no digits for the others: these "
+            "are logarithms; give values with from_values, or scale them",
+        ),
         ((flat == -math.inf).all(1), "is zero everywhere, so every state is impossible"),
     ):
         if bool(is_bad.any()):
@@ -95,15 +102,19 @@ def check_tables(tables: Tensor, factors: Sequence[Factor], positions: Sequence[
 
 
 def _resolve_scope(position: int, factor: Factor, index: Mapping[str, int]) -> list[int]:
+    if not isinstance(factor, Factor):
+        raise ModelError(f"factor {position} is a {type(factor).__name__}, not a factor")
     try:
         return [index[name] for name in factor.scope]
     except KeyError as error:
-        name = str(error.args[0])
+        name = error.args[0]
         raise ModelError(
-            f"{describe(position, factor)}: no variable {name!r}{did_you_mean(name, index)}"
+            f"{describe(position, factor)}: no variable {shown(name)}{did_you_mean(name, index)}"
         ) from None
-    except AttributeError:
-        raise ModelError(f"factor {position} is a {type(factor).__name__}, not a factor") from None
+    except TypeError:  # a name that cannot be one
+        raise ModelError(
+            f"factor {position} is over {shown(factor.scope)}: a scope holds names"
+        ) from None
 
 
 def _group_key(position: int, factor: Factor, sizes: tuple[int, ...]) -> Hashable:
@@ -120,9 +131,11 @@ def _group_key(position: int, factor: Factor, sizes: tuple[int, ...]) -> Hashabl
                 raise ModelError(
                     f"{describe(position, factor)}: spins need variables with 2 states, not {sizes}"
                 )
-            if not isinstance(factor.strength, Real) or not math.isfinite(factor.strength):
+            if not is_finite(factor.strength) or abs(factor.strength) > LARGEST_LOG:
                 where = describe(position, factor)
-                raise ModelError(f"{where}: its strength is {factor.strength!r}")
+                raise ModelError(
+                    f"{where}: its strength is {shown(factor.strength)}, not a number up to 1e12"
+                )
             if len(set(factor.scope)) != len(factor.scope):
                 raise ModelError(f"{describe(position, factor)} couples a variable to itself")
             return (type(factor), sizes)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deltaai.errors import ModelError
-from deltaai.extras import extra
+from deltaai.extras import axes_of
 from deltaai.models.factors import ConditionalTable
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MOST_VARIABLES = 2000
 _MOST_NAMED = 40  # with more, names would lie on each other
 _SWEEPS = 8  # over the levels, to shorten arrows
+_INCHES = (7.0, 5.0)
 _COLOUR, _LINE = "#0072B2", "#999999"
 
 
@@ -34,7 +35,7 @@ def draw_model(model: FactorGraph, ax: Axes | None = None) -> Any:  # noqa: ANN4
             f"the model has {model.num_variables} variables, and 1 to {MOST_VARIABLES} can be "
             "drawn: condition it on evidence, or draw a part of it"
         )
-    pyplot = extra("matplotlib.pyplot", "plots", "plots")
+    ax = axes_of(ax, *_INCHES)
     edges = model.markov_graph().edges()
     parents = _parents(model)
     if parents is None:
@@ -42,8 +43,6 @@ def draw_model(model: FactorGraph, ax: Axes | None = None) -> Any:  # noqa: ANN4
     else:
         places = _levelled(parents)
         edges = np.array([(u, v) for v, some in enumerate(parents) for u in some]).reshape(-1, 2)
-    if ax is None:
-        _, ax = pyplot.subplots(figsize=(7, 5), layout="constrained")
     is_named = model.num_variables <= _MOST_NAMED
     if parents is None:
         lines = places[edges].transpose(1, 0, 2)

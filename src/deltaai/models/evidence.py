@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from deltaai.errors import EvidenceError, did_you_mean
+from deltaai.arguments import checked_count
+from deltaai.errors import EvidenceError, did_you_mean, shown
 from deltaai.models.variable import StateIndex, Variable
 
 Evidence = Mapping[str, str | int]
@@ -35,12 +36,13 @@ def resolve_evidence(
 def number_of(name: object, index: Mapping[str, int]) -> int:
     """Number of a variable, or an error that says what is wrong with its name."""
     if not isinstance(name, str):
-        hint = f": write {str(name)!r}" if str(name) in index else ""
+        given = shown(name)
+        hint = f": write {given!r}" if given in index else ""
         raise EvidenceError(
-            f"{name!r} is no name of a variable: names are strings, not {type(name).__name__}{hint}"
+            f"{given} is no name of a variable: names are strings, not {type(name).__name__}{hint}"
         )
     if name not in index:
-        raise EvidenceError(f"no variable {name!r} in the model{did_you_mean(name, index)}")
+        raise EvidenceError(f"no variable {shown(name)} in the model{did_you_mean(name, index)}")
     return index[name]
 
 
@@ -48,4 +50,12 @@ def named_evidence(
     variables: Sequence[Variable], observed: Mapping[int, int]
 ) -> dict[str, StateIndex]:
     """Turn numbers back into evidence, in a form that no label can make ambiguous."""
-    return {variables[v].name: StateIndex(state) for v, state in observed.items()}
+    if not isinstance(observed, Mapping):
+        raise EvidenceError(f"observed is {shown(observed)}: give numbers of variables and states")
+    found = {}
+    for variable, state in observed.items():
+        number = checked_count("the number of a variable", variable, 0, len(variables) - 1)
+        most = len(variables[number].states) - 1
+        name = variables[number].name
+        found[name] = StateIndex(checked_count(f"the state of {name!r}", state, 0, most))
+    return found

@@ -18,12 +18,21 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from deltaai.arguments import checked_items, checked_object
 from deltaai.display import Card, listing, plural
-from deltaai.errors import ImpossibleEvidenceError, ModelError, StateError
+from deltaai.errors import (
+    ConfigError,
+    ImpossibleEvidenceError,
+    ModelError,
+    Setting,
+    StateError,
+    one_line,
+    shown,
+)
 from deltaai.graphs import UndirectedGraph
 from deltaai.models.assembly import assemble
 from deltaai.models.evidence import Evidence, named_evidence, number_of, resolve_evidence
-from deltaai.models.factors import Factor
+from deltaai.models.factors import Factor, has_values
 from deltaai.models.groups import Clamp, Columns, FactorGroup
 from deltaai.models.incidence import Incidence
 from deltaai.models.table_group import TableGroup
@@ -65,11 +74,13 @@ class FactorGraph:
         *,
         dtype: torch.dtype = torch.float64,
     ) -> None:
-        if not dtype.is_floating_point:
-            raise ModelError(f"values of factors are floating, not {dtype}")
-        self.variables = tuple(variables)
+        _check_dtype(dtype)
+        self.variables: tuple[Variable, ...] = checked_items(
+            "variables", variables, "Variables", ModelError
+        )
         self._index = _index_of(self.variables)
-        self.groups = assemble(self.variables, self._index, list(factors), dtype)
+        listed = checked_items("factors", factors, "factors, such as TableFactors", ModelError)
+        self.groups = assemble(self.variables, self._index, listed, dtype)
         self.dtype = dtype
         self.device = torch.device("cpu")
 
@@ -79,7 +90,10 @@ class FactorGraph:
     ) -> FactorGraph:
         """Build from groups directly, without one object a factor: for generated, large models."""
         made = cls(variables)
-        made.groups = tuple(groups)
+        made.groups = checked_items("groups", groups, "groups of factors", ModelError)
+        for group in made.groups:
+            if not isinstance(group, FactorGroup):
+                raise ModelError(f"{shown(group)} is no group of factors: give those of a model")
         if made.groups:
             made.dtype = made.groups[0].dtype
             made.device = made.groups[0].scopes.device
@@ -236,8 +250,12 @@ class FactorGraph:
 
     def check_states(self, x: States) -> None:
         """Refuse what is not a batch of full states."""
-        if not isinstance(x, Tensor):
-            raise StateError(f"states must be an integer tensor, not {type(x).__name__}")
+        if not isinstance(x, Tensor) or not has_values(x):
+            kind = "a sparse or meta tensor" if isinstance(x, Tensor) else shown(x)
+            raise StateError(
+                f"states must be an integer tensor, not {kind}: write for example "
+                "torch.tensor([[0, 1]]), or torch.from_numpy(array)"
+            )
         if x.ndim != 2 or x.shape[1] != self.num_variables:
             raise StateError(
                 f"states must have shape (batch, {self.num_variables}), not {tuple(x.shape)}"
@@ -257,8 +275,8 @@ class FactorGraph:
             row, column = is_bad.nonzero()[0].tolist()
             variable = self.variables[column]
             raise StateError(
-                f"row {row} gives variable {variable.name!r} the state {int(x[row, column])}, "
-                f"but its states are 0 to {variable.num_states - 1}"
+                f"row {row + 1} (x[{row}]) gives variable {variable.name!r} the state "
+                f"{int(x[row, column])}, but its states are 0 to {variable.num_states - 1}"
             )
 
     def columns(self, x: States) -> Columns:
@@ -270,13 +288,20 @@ class FactorGraph:
         return x.to(self._column_dtype).T.contiguous()
 
     def _check_change(self, variable: Tensor, value: Tensor, batch: int) -> None:
+        for name, integers in (("variable", variable), ("value", value)):
+            remedy = "give integers, one a row of the states"
+            checked_object(name, integers, Tensor, remedy, StateError)
         if variable.shape != (batch,) or value.shape != (batch,):
             raise StateError(
                 f"variable and value must have shape ({batch},), one a row of the states, not "
                 f"{tuple(variable.shape)} and {tuple(value.shape)}"
             )
         for integers in (variable, value):
-            if integers.is_floating_point() or integers.dtype == torch.bool:
+            if (
+                integers.is_floating_point()
+                or integers.is_complex()
+                or integers.dtype == torch.bool
+            ):
                 raise StateError(f"variable and value must be integers, not {integers.dtype}")
         variable = variable.long()
         if bool(((variable < 0) | (variable >= self.num_variables)).any()):
@@ -336,11 +361,15 @@ class FactorGraph:
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> FactorGraph:
         """Return the model on another device or in another floating type; this one is unchanged."""
+        if dtype is not None:
+            _check_dtype(dtype)
+        if device is not None:
+            device = _checked_device(device)
         moved = FactorGraph.from_groups(
             self.variables, [group.to(device, dtype) for group in self.groups]
         )
         moved.dtype = dtype or self.dtype
-        moved.device = torch.device(device) if device is not None else self.device
+        moved.device = device if device is not None else self.device
         return moved
 
     def plot(self, ax: Any = None) -> Any:  # noqa: ANN401
@@ -397,11 +426,33 @@ def _index_of(variables: Sequence[Variable]) -> dict[str, int]:
     index: dict[str, int] = {}
     for position, variable in enumerate(variables):
         if not isinstance(variable, Variable):
-            raise ModelError(f"variable {position} is a {type(variable).__name__}, not a Variable")
+            raise ModelError(
+                f"variable {position} is a {type(variable).__name__}, not a Variable: write for "
+                "example Variable('rain', ['no', 'yes'])"
+            )
         if variable.name in index:
             raise ModelError(f"two variables are named {variable.name!r}: names must be distinct")
         index[variable.name] = position
     return index
+
+
+def _check_dtype(dtype: object) -> None:
+    remedy = "values of factors are floating, such as torch.float64"
+    kind = checked_object("dtype", dtype, torch.dtype, remedy, ModelError)
+    if not kind.is_floating_point:
+        raise ModelError(f"values of factors are floating, not {dtype}")
+
+
+def _checked_device(device: object) -> torch.device:
+    try:
+        if isinstance(device, str | torch.device):
+            found = torch.device(device)
+            torch.empty(0, device=found)  # some have a name and are not there
+            return found
+        reason = "a name such as 'cpu' or 'cuda' is needed"
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = one_line(error, longest=200)
+    raise ConfigError(Setting("device"), f" is {shown(device)}: {reason}")
 
 
 def _refuse_impossible(

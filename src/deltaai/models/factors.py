@@ -15,17 +15,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from deltaai.errors import ModelError
+from deltaai.arguments import checked_items, is_finite
+from deltaai.errors import ModelError, one_line, shown
 
 LARGEST_SCOPE = 62  # sets of places in a scope are the bits of one integer
 ArrayLike = Any  # whatever numpy.asarray or torch.as_tensor takes
 
 
 def _checked_scope(scope: Sequence[str]) -> tuple[str, ...]:
-    names = (scope,) if isinstance(scope, str) else tuple(scope)
+    if isinstance(scope, str):
+        scope = (scope,)
+    names = checked_items("scope", scope, "names, such as ['rain', 'wet']", ModelError)
     for name in names:
         if not isinstance(name, str):
-            raise ModelError(f"a factor's scope holds variable names, not {name!r}")
+            raise ModelError(f"a factor's scope holds variable names, not {shown(name)}")
+    for name in names:
         if names.count(name) > 1:
             raise ModelError(f"the scope ({', '.join(names)}) names {name!r} twice")
     if len(names) > LARGEST_SCOPE:
@@ -33,17 +37,22 @@ def _checked_scope(scope: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
+def has_values(tensor: Tensor) -> bool:
+    """Whether its entries can be looked at one by one: not those of sparse or ``meta`` tensors."""
+    return tensor.layout == torch.strided and tensor.device.type != "meta"
+
+
 def _as_table(values: ArrayLike, scope: tuple[str, ...]) -> Tensor:
     where = f"the table over ({', '.join(scope)})"
     try:
         if isinstance(values, Tensor):
-            if values.is_complex():
-                raise TypeError("it is complex")
+            if values.is_complex() or not has_values(values):
+                raise TypeError("it is complex" if values.is_complex() else "it is sparse or empty")
             table = values if values.is_floating_point() else values.double()
         else:
             table = torch.from_numpy(np.array(values, dtype=np.float64))
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"{where} is not an array of numbers: {error}") from None
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise ModelError(f"{where} is not an array of numbers: {one_line(error)}") from None
     if table.ndim != len(scope):
         raise ModelError(
             f"{where} has {table.ndim} axes for {len(scope)} variables: one axis a variable"
@@ -58,6 +67,16 @@ def _logarithm(values: Tensor, scope: tuple[str, ...]) -> Tensor:
             "factors are positive or zero"
         )
     return values.log()
+
+
+def _check_spins(scope: tuple[object, ...], strength: object) -> None:
+    for name in scope:
+        if not isinstance(name, str):
+            raise ModelError(f"a factor's scope holds variable names, not {shown(name)}")
+    # Numbers that are not finite are refused by a model, which knows the factor's place.
+    if not is_finite(strength) and not isinstance(strength, float):
+        where = f"the spins over ({', '.join(map(str, scope))})"
+        raise ModelError(f"{where} have the strength {shown(strength)}: give a number")
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -126,6 +145,9 @@ class SpinCoupling:
     second: str
     strength: float
 
+    def __post_init__(self) -> None:
+        _check_spins(self.scope, self.strength)
+
     @property
     def scope(self) -> tuple[str, ...]:
         """Names of the two variables."""
@@ -138,6 +160,9 @@ class SpinField:
 
     variable: str
     strength: float
+
+    def __post_init__(self) -> None:
+        _check_spins(self.scope, self.strength)
 
     @property
     def scope(self) -> tuple[str, ...]:
@@ -163,7 +188,7 @@ class NeuralFactor:
         if not self.scope:
             raise ModelError("a neural factor needs at least one variable in its scope")
         if not isinstance(module, nn.Module):
-            raise ModelError(f"a neural factor needs a torch.nn.Module, not {type(module)}")
+            raise ModelError(f"a neural factor needs a torch.nn.Module, not {shown(module)}")
         object.__setattr__(self, "module", module)
 
 

@@ -32,6 +32,10 @@ def states_frame(model: FactorGraph, x: Int[Tensor, "batch var"]) -> Any:  # noq
         for codes, variable in zip(columns, model.variables, strict=True)
     )
     # Names may be anything, so columns are joined by place and named afterwards.
-    frame = pandas.concat(list(labelled), axis=1) if len(columns) else pandas.DataFrame()
+    frame = (
+        pandas.concat(list(labelled), axis=1)
+        if len(columns)
+        else pandas.DataFrame(index=range(len(x)))
+    )
     frame.columns = [variable.name for variable in model.variables]
     return frame

@@ -22,10 +22,10 @@ from functools import lru_cache
 from numbers import Integral
 from typing import Any
 
-from deltaai.errors import EvidenceError, ModelError, did_you_mean
+from deltaai.errors import EvidenceError, ModelError, did_you_mean, shown
 
 INDEX_MARK = "#"  # before a number it says that an index is meant
-_MOST_STATES = 2**24  # more is a slip of the hand, and their labels alone would fill the memory
+MOST_STATES = 2**24  # more is a slip of the hand, and their labels alone would fill the memory
 _LONGEST_INDEX = 18  # digits; longer ones are no index of anything
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?", re.ASCII)
 
@@ -68,25 +68,28 @@ class Variable:
 
     def __init__(self, name: str, states: int | Sequence[str] = 2) -> None:
         if not isinstance(name, str) or not name:
-            raise ModelError(f"a variable's name must be a non-empty string, not {name!r}")
+            raise ModelError(f"a variable's name must be a non-empty string, not {shown(name)}")
         if isinstance(states, str | bytes | AbstractSet):
             kind = "a set has no order" if isinstance(states, AbstractSet) else "this is one text"
             raise ModelError(
-                f"the states of variable {name!r} are {states!r}: {kind}; give a list of labels, "
-                "such as ['no', 'yes'], or their number"
+                f"the states of variable {name!r} are {shown(states)}: {kind}; give a list of "
+                "labels, such as ['no', 'yes'], or their number"
             )
+        states = _plain(states)  # type: ignore[assignment]
         if isinstance(states, bool) or not isinstance(states, Integral | Iterable):
             raise ModelError(
-                f"the states of variable {name!r} are their number or labels, not {states!r}"
+                f"the states of variable {name!r} are their number or labels, not {shown(states)}"
             )
         if isinstance(states, Integral):
             if states < 1:
-                raise ModelError(f"variable {name!r} needs at least one state, not {states}")
-            if int(states) > _MOST_STATES:
-                raise ModelError(f"variable {name!r} has {states} states: at most {_MOST_STATES}")
+                raise ModelError(f"variable {name!r} needs at least one state, not {shown(states)}")
+            if int(states) > MOST_STATES:
+                raise ModelError(
+                    f"variable {name!r} has {shown(states)} states: at most {MOST_STATES}"
+                )
             labels = _numbered(int(states))
         else:
-            labels = tuple(str(label) for label in states)
+            labels = tuple(_label(label, name) for label in states)
             if not labels:
                 raise ModelError(f"variable {name!r} needs at least one state")
             if len(set(labels)) != len(labels):
@@ -131,7 +134,7 @@ class Variable:
         if isinstance(state, str):
             return self._index_of_text(state)
         if isinstance(state, bool) or not isinstance(state, Integral | float):
-            return self._index_of_label(str(state), state)
+            return self._index_of_label(_text(state), state)
         return self._index_of_number(state)
 
     def _index_of_text(self, text: str) -> int:
@@ -154,16 +157,16 @@ class Variable:
     def _index_of_label(self, label: str, given: object) -> int:
         if label not in self.states:
             raise EvidenceError(
-                f"variable {self.name!r} has no state {given!r} (its states: {self._listed})"
+                f"variable {self.name!r} has no state {shown(given)} (its states: {self._listed})"
             )
         return self.states.index(label)
 
     def _index_of_number(self, number: Any) -> int:  # noqa: ANN401
         """State of a number, if its readings as a label and as an index agree."""
-        text, index = str(number), None
+        text, index = _text(number), None
         if isinstance(number, Integral) or number.is_integer():
             # A column of whole numbers with blanks comes as floats, so 1.0 stands for 1 as well.
-            text = text if text in self.states else str(int(number))
+            text = text if text in self.states else _text(int(number))
             index = int(number) if 0 <= number < len(self.states) else None
         if text not in self.states:
             return self._checked_index(-1 if index is None else index, number)
@@ -179,7 +182,7 @@ class Variable:
     def _checked_index(self, index: int, given: object) -> int:
         if not 0 <= index < len(self.states):
             raise EvidenceError(
-                f"variable {self.name!r} has no state {given!r}: "
+                f"variable {self.name!r} has no state {shown(given)}: "
                 f"give a label or an index from 0 to {len(self.states) - 1}"
             )
         return index
@@ -198,3 +201,22 @@ def _plain(value: object) -> object:
     """The Python value of a number or truth value of numpy or torch; anything else as it is."""
     is_scalar = getattr(value, "ndim", None) == 0 and hasattr(value, "item")
     return value.item() if is_scalar else value  # type: ignore[attr-defined]
+
+
+def _text(value: object) -> str:
+    """The text of a value that may be a label; of what has none, nothing that could be one."""
+    try:
+        return str(value)
+    except Exception:  # a stranger's object, or a number that Python does not write out
+        return shown(value)
+
+
+def _label(value: object, name: str) -> str:
+    """The text of a state's label, which may be anything that has one."""
+    try:
+        return str(value)
+    except Exception:
+        raise ModelError(
+            f"variable {name!r} has the state {shown(value)}, which has no text: give labels such "
+            "as ['no', 'yes']"
+        ) from None

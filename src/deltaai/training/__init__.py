@@ -2,7 +2,8 @@
 
 from deltaai.training.any_order_paths import AnyOrderTask
 from deltaai.training.checkpoint import load_tensors, save_tensors
-from deltaai.training.config import TrainingConfig
+from deltaai.training.config import ObjectiveName, TrainingConfig
+from deltaai.training.earlier_run import give_up, settle_earlier
 from deltaai.training.full_samples import FullSamples
 from deltaai.training.loop import Trainer, TrainingProgress
 from deltaai.training.metrics_log import MetricsLog
@@ -15,14 +16,17 @@ __all__ = [
     "AnyOrderTask",
     "FullSamples",
     "MetricsLog",
+    "ObjectiveName",
     "Phase",
     "Task",
     "Trainer",
     "TrainingConfig",
     "TrainingProgress",
+    "give_up",
     "inverse_temperature_at",
     "load_tensors",
     "main_phase",
     "phases_of",
     "save_tensors",
+    "settle_earlier",
 ]

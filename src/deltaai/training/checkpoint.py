@@ -15,7 +15,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from deltaai.arguments import checked_path
 from deltaai.errors import DeltaAIError, FormatError, one_line
 from deltaai.io import replace_file
 
@@ -70,14 +73,14 @@ def load_tensors(path: str | Path, kind: str) -> tuple[dict[str, Tensor], dict[s
     FormatError
         When there is no such file, or it is not whole, not ours, or not of this kind.
     """
-    path = Path(path)
+    path = checked_path(path)
     try:
         num_bytes = path.stat().st_size
         if not path.is_file():
             raise FormatError(path, None, "this is not a file")
         if num_bytes == 0:
             raise FormatError(path, None, "the file is empty; writing it was interrupted")
-        with safetensors.safe_open(path, framework="pt") as file:
+        with _utf8_name(path) as name, safetensors.safe_open(name, framework="pt") as file:
             header = file.metadata() or {}
             # Copies, for what stands in the file may change under a tensor that maps it.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
@@ -98,6 +101,20 @@ def load_tensors(path: str | Path, kind: str) -> tuple[dict[str, Tensor], dict[s
     if envelope.pop("sha256") != _checksum(tensors, envelope):
         raise FormatError(path, None, "damaged: its content does not match its checksum")
     return tensors, envelope["metadata"]
+
+
+@contextmanager
+def _utf8_name(path: Path) -> Iterator[Path]:
+    """A name of the file that the format's reader takes: names in UTF-8 and no others."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        with tempfile.TemporaryDirectory() as folder:
+            link = Path(folder, "file")
+            link.symlink_to(path.resolve())
+            yield link
+    else:
+        yield path
 
 
 def _separate(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:

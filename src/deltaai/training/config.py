@@ -15,8 +15,16 @@ from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
-from deltaai.arguments import checked_count, checked_number, checked_seed, is_finite
-from deltaai.errors import ConfigError, Setting, did_you_mean
+from deltaai.arguments import (
+    MOST_COUNT,
+    MOST_SAMPLES,
+    checked_choice,
+    checked_count,
+    checked_number,
+    checked_seed,
+    is_finite,
+)
+from deltaai.errors import ConfigError, Setting, did_you_mean, shown
 
 Schedule = Literal["cosine", "step", "constant"]
 Alternatives = Literal["one", "all"]
@@ -59,7 +67,7 @@ class TrainingConfig:
         ``"completed"`` factors, or of all with missing variables ``"zero-filled"``.
     partition_rate : learning rate of log Z, where an objective learns it.
     log_partition : what log Z is learned from.
-    steps : number of updates; 0 leaves q as it was initialised.
+    steps : number of updates; 0 leaves q as it was initialised, so that there is nothing to polish.
     polish_steps : further updates, with the variance of the log weights over full samples as the
         loss, if the effective sample size is still low by then; q from before is kept if better.
     polish_rate : learning rate they begin with; it falls as a cosine.
@@ -143,7 +151,7 @@ class TrainingConfig:
             "redraw_orders_every",
             "evaluation_samples",
         ):
-            self._check_whole(name, 1)
+            self._check_whole(name, 1, MOST_SAMPLES)
         for name in (
             "steps",
             "polish_steps",
@@ -167,7 +175,8 @@ class TrainingConfig:
         self._check_number("exploration", highest=1, is_zero_allowed=True)
         if not is_finite(self.log_partition):
             raise ConfigError(
-                Setting("log_partition"), f" is {self.log_partition!r}; it must be a finite number"
+                Setting("log_partition"),
+                f" is {shown(self.log_partition)}; it must be a finite number",
             )
         object.__setattr__(self, "log_partition", float(self.log_partition))
         self._check_choice("objective", get_args(ObjectiveName))
@@ -200,14 +209,14 @@ class TrainingConfig:
         known = [field.name for field in fields(cls)]
         for name in settings:
             if name not in known:
-                guess = did_you_mean(str(name), known)
-                raise ConfigError(f"there is no setting {name!r}{guess}")
+                guess = did_you_mean(name, known)
+                raise ConfigError(f"there is no setting {shown(name)}{guess}")
         values = dict(settings)
         if isinstance(values.get("step_decay_at"), list):  # JSON has no tuples
             values["step_decay_at"] = tuple(values["step_decay_at"])
         return cls(**values)
 
-    def _check_whole(self, name: str, lowest: int, highest: int | None = None) -> None:
+    def _check_whole(self, name: str, lowest: int, highest: int = MOST_COUNT) -> None:
         checked = checked_count(name, getattr(self, name), lowest, highest)
         object.__setattr__(self, name, checked)  # a plain one, whatever it came as
 
@@ -219,23 +228,19 @@ class TrainingConfig:
         object.__setattr__(self, name, checked)  # so that equal settings read alike in files
 
     def _check_choice(self, name: str, choices: tuple[str, ...]) -> None:
-        value = getattr(self, name)
-        if value not in choices:
-            guess = did_you_mean(value, choices) if isinstance(value, str) else ""
-            listed = "; one of " + ", ".join(choices)
-            raise ConfigError(Setting(name), f" is {value!r}{guess or listed}")
+        checked_choice(name, getattr(self, name), choices)
 
     def _check_step_decay_at(self) -> None:
         at = self.step_decay_at
         if not isinstance(at, tuple) or not all(is_finite(fraction) for fraction in at):
             raise ConfigError(
-                Setting("step_decay_at"), f" is {at!r}; it must be a tuple of numbers"
+                Setting("step_decay_at"), f" is {shown(at)}; it must be a tuple of numbers"
             )
         bounded = (0, *at, 1)
         if any(later <= earlier for earlier, later in pairwise(bounded)):
             raise ConfigError(
                 Setting("step_decay_at"),
-                f" is {at!r}; it must hold increasing fractions of the run, "
+                f" is {shown(at)}; it must hold increasing fractions of the run, "
                 "each above 0 and below 1",
             )
         object.__setattr__(self, "step_decay_at", tuple(float(fraction) for fraction in at))
@@ -248,6 +253,14 @@ class TrainingConfig:
                 Setting("values", "data"),
                 " or ",
                 Setting("values", "chains"),
+            )
+        if self.polish_steps > 0 and self.steps == 0:
+            raise ConfigError(
+                Setting("polish_steps"),
+                f" is {self.polish_steps} but ",
+                Setting("steps"),
+                " is 0, which leaves q as it was initialised: leave it out, or train with ",
+                Setting("objective", "log-variance"),
             )
         for name in ("warmup_steps", "anneal_steps"):
             if getattr(self, name) > self.steps:

@@ -11,6 +11,7 @@ shows nothing.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -80,6 +81,8 @@ class MetricsLog:
             self._stream.write(self._format.line(added))
             self._stream.flush()
         except OSError as error:
+            with contextlib.suppress(OSError):  # which tries to write the rest again
+                self.close()
             raise OutputError(f"cannot write {self.path}: {error.strerror}") from None
 
     def extend(self, rows: Iterable[Mapping[str, Value]]) -> None:
@@ -90,8 +93,8 @@ class MetricsLog:
     def close(self) -> None:
         """Close the file; the rows stay in memory."""
         if self._stream is not None:
-            self._stream.close()
-            self._stream = None
+            stream, self._stream = self._stream, None
+            stream.close()
 
     def __enter__(self) -> MetricsLog:
         return self

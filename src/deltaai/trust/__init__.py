@@ -1,6 +1,14 @@
 """Weighted samples, what they are worth, and the answers that come of them."""
 
-from deltaai.trust.answer import Answer, exact_answer, sampled_answer, sampled_quality
+from deltaai.trust.answer import (
+    Answer,
+    exact_answer,
+    finished,
+    sampled_answer,
+    sampled_quality,
+    with_joints,
+)
+from deltaai.trust.asked import asked_names, checked_joints, joints_of, refuse_joints
 from deltaai.trust.drawn import Drawn
 from deltaai.trust.estimate import Asked, Estimate, Marginals, Quality, what_was_checked
 from deltaai.trust.joints import expanded_joints, sampled_joint
@@ -33,12 +41,17 @@ __all__ = [
     "Samples",
     "Verdict",
     "WeightedSamples",
+    "asked_names",
+    "checked_joints",
     "exact_answer",
     "expanded_joints",
+    "finished",
+    "joints_of",
     "judge_coverage",
     "judge_marginals",
     "judge_partition",
     "judge_samples",
+    "refuse_joints",
     "sampled_answer",
     "sampled_joint",
     "sampled_quality",
@@ -47,4 +60,5 @@ __all__ = [
     "smallest_seen",
     "verdict",
     "what_was_checked",
+    "with_joints",
 ]

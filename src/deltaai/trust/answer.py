@@ -11,9 +11,17 @@ import numpy as np
 from deltaai.display import Card, Shown
 from deltaai.models import FactorGraph
 from deltaai.trust.drawn import Drawn
-from deltaai.trust.estimate import Asked, Estimate, Marginals, Quality, what_was_checked
+from deltaai.trust.estimate import (
+    Asked,
+    Estimate,
+    Marginals,
+    Quality,
+    joined,
+    labelled,
+    what_was_checked,
+)
 from deltaai.trust.pictures import plot_marginals
-from deltaai.trust.verdicts import Status, is_narrow, judge_bracket
+from deltaai.trust.verdicts import Status, doubted, is_narrow, judge_bracket
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,27 +122,29 @@ class Answer(Shown):
         """
         return plot_marginals(self.marginals, ax)
 
-    def finished(
-        self,
-        model: FactorGraph,
-        names: Sequence[Asked],
-        plan: Any,  # noqa: ANN401
-        seconds: float,
-    ) -> Answer:
-        """The answer about some variables, labelled, with what it took."""
-        states = {variable.name: variable.states for variable in model.variables}
-        marginals = self.marginals.of(names).labelled(states)
-        return replace(self, marginals=marginals, plan=plan, seconds=seconds)
 
-    def with_joints(
-        self, values: Mapping[Any, np.ndarray], stderr: Mapping[Any, np.ndarray] | None = None
-    ) -> Answer:
-        """The answer with joint marginals, by tuples of names, and their errors."""
-        return replace(self, marginals=self.marginals.joined(values, stderr or {}))
+def finished(
+    answer: Answer,
+    model: FactorGraph,
+    names: Sequence[Asked],
+    plan: Any,  # noqa: ANN401  of a folder above this one
+    seconds: float,
+    notes: tuple[str, ...] = (),
+) -> Answer:
+    """An answer about some variables, labelled, with what it took and what else to know."""
+    states = {variable.name: variable.states for variable in model.variables}
+    marginals = labelled(answer.marginals.of(names), states)
+    notes = (*answer.notes, *notes)
+    return replace(answer, marginals=marginals, plan=plan, seconds=seconds, notes=notes)
 
-    def noted(self, notes: tuple[str, ...]) -> Answer:
-        """The answer with what else to know."""
-        return replace(self, notes=(*self.notes, *notes))
+
+def with_joints(
+    answer: Answer,
+    values: Mapping[Any, np.ndarray],
+    stderr: Mapping[Any, np.ndarray] | None = None,
+) -> Answer:
+    """An answer with joint marginals, by tuples of names, and their errors."""
+    return replace(answer, marginals=joined(answer.marginals, values, stderr or {}))
 
 
 def exact_answer(
@@ -174,7 +184,7 @@ def sampled_answer(drawn: Drawn, seconds: float, upper: float | None = None) -> 
     bracket = None if upper is None else (samples.lower_bound, upper)
     if bracket is not None:
         beyond = judge_bracket(found.log_partition, found.stderr, bracket)
-        drawn = replace(drawn, judged=drawn.judged.doubted(beyond))
+        drawn = replace(drawn, judged=doubted(drawn.judged, beyond))
     quality = sampled_quality(drawn, seconds)
     partition = Estimate(found.log_partition, found.stderr, found.elbo, bracket, **vars(quality))
     if bracket is not None and is_narrow(bracket):

@@ -23,7 +23,9 @@ from typing import Any
 import numpy as np
 import scipy  # its parts come when they are needed
 
-from deltaai.display import Card, Shown
+from deltaai.arguments import checked_count, checked_items
+from deltaai.display import Card, Shown, listing
+from deltaai.errors import EvidenceError, did_you_mean, shown
 from deltaai.trust.verdicts import BLIND, Status
 
 CONFIDENCE = 0.95
@@ -42,15 +44,15 @@ def probabilities(
     >>> probabilities(np.array([0.2000001, 0.8]))
     '0.2, 0.8'
     """
-    shown = []
+    written = []
     names = [""] * values.size if labels is None else [f"{label}: " for label in labels]
     spread = np.broadcast_to(errors, values.shape)
     for name, value, error in zip(names, values.flat, spread.flat, strict=True):
         end = f" ± {error:.1g}" if error > 0 else ""
-        shown.append(f"{name}{value:.4g}{end}")
-        if len(shown) == _MOST_STATES and values.size > _MOST_STATES:
-            return f"{', '.join(shown)}, ..."
-    return ", ".join(shown)
+        written.append(f"{name}{value:.4g}{end}")
+        if len(written) == _MOST_STATES and values.size > _MOST_STATES:
+            return f"{', '.join(written)}, ..."
+    return ", ".join(written)
 
 
 def what_was_checked(visible_share: float | None) -> str:
@@ -205,8 +207,19 @@ class Marginals(Shown, dict[Any, np.ndarray]):
         """Why they are not to be trusted."""
         return self.quality.doubts
 
+    def _checked(self, name: Asked) -> Asked:
+        """A name that was asked for, or the error that says which were."""
+        if isinstance(name, str | tuple) and name in self:
+            return name
+        known = [key for key in self if isinstance(key, str)]
+        raise EvidenceError(
+            f"there is no marginal of {shown(name)}{did_you_mean(name, known)}; asked for were "
+            f"{listing(map(str, self))}"
+        )
+
     def labels(self, name: Asked) -> list[str]:
         """Labels of a variable's states, or of joint ones, in the order of ``self[name].flat``."""
+        name = self._checked(name)
         names = (name,) if isinstance(name, str) else name
         known = [
             self.states.get(one, [str(state) for state in range(size)])
@@ -217,36 +230,42 @@ class Marginals(Shown, dict[Any, np.ndarray]):
 
     def rows(self, most: int = MOST_ROWS) -> list[tuple[str, str]]:
         """Names and probabilities, with errors where there are some, to show."""
-        shown = [
+        most = checked_count("most", most)
+        rows = [
             (
                 f"P({name if isinstance(name, str) else ', '.join(name)})",
                 probabilities(value, self.stderr.get(name, 0.0), self.labels(name)),
             )
             for name, value in itertools.islice(self.items(), most)
         ]
-        return shown + [("...", f"and {len(self) - most} more")] * (len(self) > most)
+        return rows + [("...", f"and {len(self) - most} more")] * (len(self) > most)
 
     def _card(self) -> Card:
         return Card(f"Marginals ({self.status})", tuple(self.rows()), self.doubts)
 
     def estimate(self, name: Asked) -> Estimate:
         """One variable's probabilities, or some variables' joint ones, with errors and interval."""
+        name = self._checked(name)
         errors = self.stderr.get(name, np.zeros(self[name].shape))
         return Estimate(self[name], errors, **vars(self.quality))
 
     def of(self, names: Sequence[Asked]) -> Marginals:
         """Those of some variables."""
+        listed = checked_items("names", names, "names", EvidenceError)
+        names = [self._checked(name) for name in listed]
         errors = {name: self.stderr[name] for name in names if name in self.stderr}
         values = {name: self[name] for name in names}
         return Marginals(values, self.quality, errors, self.states)
 
-    def joined(
-        self, values: Mapping[Any, np.ndarray], stderr: Mapping[Any, np.ndarray]
-    ) -> Marginals:
-        """These and further ones, of the same quality."""
-        errors = {**self.stderr, **stderr}
-        return Marginals({**self, **values}, self.quality, errors, self.states)
 
-    def labelled(self, states: Mapping[str, Sequence[str]]) -> Marginals:
-        """The same with labels of states to show them with."""
-        return Marginals(self, self.quality, self.stderr, states)
+def joined(
+    marginals: Marginals, values: Mapping[Any, np.ndarray], stderr: Mapping[Any, np.ndarray]
+) -> Marginals:
+    """These and further ones, of the same quality."""
+    errors = {**marginals.stderr, **stderr}
+    return Marginals({**marginals, **values}, marginals.quality, errors, marginals.states)
+
+
+def labelled(marginals: Marginals, states: Mapping[str, Sequence[str]]) -> Marginals:
+    """The same with labels of states to show them with."""
+    return Marginals(marginals, marginals.quality, marginals.stderr, states)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deltaai.extras import extra
+from deltaai.extras import axes_of
 from deltaai.trust.estimate import Marginals
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ def plot_marginals(marginals: Marginals, ax: Axes | None = None) -> Any:  # noqa
     -------
     The axes.
     """
-    pyplot = extra("matplotlib.pyplot", "plots", "plots")
     places: list[float] = []
     names: list[str] = []
     values: list[float] = []
@@ -46,9 +45,7 @@ def plot_marginals(marginals: Marginals, ax: Axes | None = None) -> Any:  # noqa
         values += row.flatten().tolist()
         errors += np.broadcast_to(marginals.stderr.get(name, 0.0), row.shape).flatten().tolist()
         place += len(labels) + _GAP
-    if ax is None:
-        height = _ROW_INCHES * place + _REST_INCHES
-        _, ax = pyplot.subplots(figsize=(_WIDTH_INCHES, height), layout="constrained")
+    ax = axes_of(ax, _WIDTH_INCHES, _ROW_INCHES * place + _REST_INCHES)
     reach = _STANDARD_ERRORS * np.array(errors)
     has_errors = bool((reach > 0).any())
     colour = _DOUBTED if marginals.status == "untrusted" else _COLOUR

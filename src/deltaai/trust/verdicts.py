@@ -74,16 +74,17 @@ class Verdict:
     doubts: tuple[str, ...] = ()
     visible_share: float | None = None
 
-    def doubted(self, more: tuple[str, ...]) -> Verdict:
-        """The same with further doubts, if there are any."""
-        return replace(self, status="untrusted", doubts=self.doubts + more) if more else self
-
     def __str__(self) -> str:
         """The status, and the doubts behind a colon."""
         return self.status if not self.doubts else f"{self.status}: {'; '.join(self.doubts)}"
 
 
 UNJUDGED = Verdict("unchecked")
+
+
+def doubted(judged: Verdict, more: tuple[str, ...]) -> Verdict:
+    """The same with further doubts, if there are any."""
+    return replace(judged, status="untrusted", doubts=judged.doubts + more) if more else judged
 
 
 def judge_weights(estimate: ImportanceEstimate, group_size: int = 1) -> tuple[str, ...]:

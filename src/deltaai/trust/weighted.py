@@ -36,7 +36,7 @@ import torch
 from jaxtyping import Float64, Int
 from torch import Tensor
 
-from deltaai.arguments import checked_samples
+from deltaai.arguments import checked_count, checked_flag, checked_object, checked_samples
 from deltaai.errors import StateError
 from deltaai.mcmc import GibbsKernel, run_chains
 from deltaai.models import FactorGraph, States
@@ -82,6 +82,9 @@ class WeightedSamples:
 
     def joined(self, more: WeightedSamples) -> WeightedSamples:
         """These and further samples of the same posterior, drawn apart in groups of one size."""
+        checked_object("more", more, WeightedSamples, "take that of posterior", StateError)
+        if more.model.variables != self.model.variables or more.observed != self.observed:
+            raise StateError("samples can be joined if they are of one model and one evidence")
         if more.group_size != self.group_size or len(self.states) % self.group_size:
             raise StateError("samples can be joined if their groups are whole and of one size")
         states = torch.cat((self.states, more.states))
@@ -161,7 +164,7 @@ class WeightedSamples:
 
         Without weights they are those of q, which is what a q to be judged is asked for.
         """
-        if is_weighted:
+        if checked_flag("is_weighted", is_weighted):
             return self._by_name(self.moments[0])
         even = torch.zeros_like(self.log_weights)
         return replace(self, log_weights=even).marginals()
@@ -253,7 +256,7 @@ class WeightedSamples:
         ----------
         num_sweeps : Gibbs sweeps over the unobserved variables.
         """
-        generator = as_generator(generator)
+        generator, num_sweeps = as_generator(generator), checked_count("num_sweeps", num_sweeps)
         index, log_weights = torch.arange(len(self.states), device="cpu"), self.log_weights
         if self.group_size > 1:
             groups = torch.split(log_weights, self.group_size)

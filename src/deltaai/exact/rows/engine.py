@@ -237,7 +237,7 @@ class RowInference:
             row, place = is_missing.nonzero()[0].tolist()
             name = self.model.variables[self.always_observed[place]].name
             raise EvidenceError(
-                f"row {row} does not observe {name!r}, which was said to be always observed"
+                f"row {row + 1} does not observe {name!r}, which was said to be always observed"
             )
 
     def _codes(self, rows: Rows) -> tuple[Int[Tensor, "code row"], Float64[Tensor, "row"]]:

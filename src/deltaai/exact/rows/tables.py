@@ -19,7 +19,7 @@ from torch import Tensor
 from deltaai.exact.log_tables import Scope
 from deltaai.exact.rows.cliques import Clique
 from deltaai.exact.rows.passes import SharedTables, placed
-from deltaai.models import FactorGraph
+from deltaai.models import FactorGraph, checked_log_tables
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ def split_factors(
     with torch.no_grad():
         for group in model.groups:
             for scope, table in zip(
-                group.scopes.tolist(), group.log_tables().double().cpu(), strict=True
+                group.scopes.tolist(), checked_log_tables(model, group).cpu(), strict=True
             ):
                 free = sorted((v for v in scope if v in ranks), key=ranks.__getitem__)
                 observed = [v for v in scope if v in selecting]

@@ -18,7 +18,6 @@ This file sends no messages: see :mod:`deltaai.messages.loopy.tables` and
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -26,7 +25,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from deltaai.errors import ImpossibleEvidenceError, ModelError
-from deltaai.models import FactorGraph, FactorGroup
+from deltaai.models import FactorGraph, FactorGroup, checked_log_tables, describe_member
 
 # Entries of one factor's table: above this an iteration is no longer cheap.
 LARGEST_TABLE = 2**20
@@ -188,22 +187,9 @@ def _checked_tables(
     """Tables of a group in double precision, the factor's axis last."""
     if group.num_factors and group.table_size > largest:
         raise ModelError(
-            f"{_describe(model, group, 0)} has a table of {group.table_size} entries and belief "
-            f"propagation takes at most {largest}: observe some of its variables, write it as a "
-            "product of smaller factors, or raise largest_table"
+            f"{describe_member(model, group, 0)} has a table of {group.table_size} entries and "
+            f"belief propagation takes at most {largest}: observe some of its variables, write it "
+            "as a product of smaller factors, or raise largest_table"
         )
-    tables = group.log_tables().detach().double()
-    is_bad = (tables.isnan() | (tables == math.inf)).reshape(group.num_factors, -1).any(1)
-    if bool(is_bad.any()):
-        at = int(is_bad.nonzero()[0])
-        raise ModelError(
-            f"{_describe(model, group, at)} is NaN or infinite at some states: log-values must be "
-            "finite, or -inf for zero"
-        )
+    tables = checked_log_tables(model, group)
     return tables.movedim(0, -1)
-
-
-def _describe(model: FactorGraph, group: FactorGroup, at: int) -> str:
-    names: Sequence[str] = [model.variables[v].name for v in group.scopes[at].tolist()]
-    shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
-    return f"factor {int(group.ids[at])} over ({shown})"

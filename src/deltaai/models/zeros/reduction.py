@@ -78,7 +78,7 @@ class Reduction:
             row, column = is_out.nonzero()[0].tolist()
             variable = self.original.variables[column]
             raise StateError(
-                f"row {row} gives variable {variable.name!r} the state "
+                f"row {row + 1} gives variable {variable.name!r} the state "
                 f"{variable.states[int(states[row, column])]!r}, which evidence or zeros rule out: "
                 "leave out such rows with is_possible"
             )

@@ -21,7 +21,7 @@ from typing import TypeGuard
 import torch
 
 from deltaai.arguments import is_finite
-from deltaai.errors import ConfigError, ModelError
+from deltaai.errors import ConfigError, ModelError, shown
 from deltaai.models.factor_graph import FactorGraph
 from deltaai.models.groups import FactorGroup
 from deltaai.models.table_group import TableGroup
@@ -97,7 +97,8 @@ def smoothed(model: FactorGraph, epsilon: float | int) -> FactorGraph:
     """
     if not is_finite(epsilon) or not 0 < epsilon < 1:
         raise ConfigError(
-            f"smoothing is {epsilon!r}, but must lie between 0 and 1, both excluded: 1e-4 is usual"
+            f"smoothing is {shown(epsilon)}, but must lie between 0 and 1, both excluded: 1e-4 is "
+            "usual"
         )
     if not has_zeros(model):
         return model

@@ -1,15 +1,22 @@
-"""Checks of what a user passes to the zoo."""
+"""Checks of what a user passes to the zoo: sizes that could be built, and scales."""
 
 from __future__ import annotations
 
 import math
 import operator
 
-from deltaai.errors import ModelError
+from deltaai.budget import Budget
+from deltaai.errors import ModelError, shown
+
+MOST_VARIABLES = 10**8  # more is a slip of the hand: their names alone would fill any memory
+_MOST_SCALE = 1e9  # logarithms a thousand times as large still have digits left
+MOST_SIDE = 10**4  # of a square
 
 
-def checked_count(name: str, value: int, least: int, why: str = "") -> int:
-    """Return an integer that is at least ``least``, or refuse it by name.
+def checked_count(
+    name: str, value: int, least: int, why: str = "", most: int = MOST_VARIABLES
+) -> int:
+    """Return an integer that is at least ``least`` and not absurd, or refuse it by name.
 
     >>> checked_count("side", 3, least=1)
     3
@@ -18,18 +25,33 @@ def checked_count(name: str, value: int, least: int, why: str = "") -> int:
     try:
         count = operator.index(value)
     except TypeError:
-        raise ModelError(f"{name} must be an integer, not {value!r}") from None
+        raise ModelError(f"{name} must be an integer, not {shown(value)}") from None
     if isinstance(value, bool) or count < least:
-        raise ModelError(f"{name} must be an integer of at least {least}{remedy}, not {value!r}")
+        given = shown(value)
+        raise ModelError(f"{name} must be an integer of at least {least}{remedy}, not {given}")
+    if count > most:
+        raise ModelError(f"{name} must be an integer of at most {most}, not {shown(value)}")
     return count
+
+
+def refuse_large(num_entries: int) -> None:
+    """Refuse tables that do not fit into memory, before they are made."""
+    Budget.of().refuse("the tables of this model", 8 * num_entries, "ask for fewer states")
 
 
 def checked_scale(name: str, value: float) -> float:
     """Return a finite number that is not negative, or refuse it by name."""
     try:
         scale = float(value)
-    except (TypeError, ValueError):
-        raise ModelError(f"{name} must be a number, not {value!r}") from None
+    except (
+        TypeError,
+        ValueError,
+        OverflowError,
+        RuntimeError,
+    ):  # torch's own, of what is no number
+        raise ModelError(f"{name} must be a number, not {shown(value)}") from None
     if not math.isfinite(scale) or scale < 0:
-        raise ModelError(f"{name} must be finite and not negative, not {value!r}")
+        raise ModelError(f"{name} must be finite and not negative, not {shown(value)}")
+    if scale > _MOST_SCALE:
+        raise ModelError(f"{name} must be at most {_MOST_SCALE:g}, not {shown(value)}")
     return scale

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from deltaai.models.factor_graph import FactorGraph
 from deltaai.models.neural_group import NeuralGroup
 from deltaai.models.variable import Variable
-from deltaai.models.zoo.arguments import checked_count, checked_scale
+from deltaai.models.zoo.arguments import MOST_SIDE, checked_count, checked_scale
 from deltaai.models.zoo.layouts import consecutive, plaquettes, row_variables, square_variables
 from deltaai.randomness import generator_of
 
@@ -63,7 +63,7 @@ def factor_lattice(side: int, sigma: float, seed: int) -> FactorGraph:
     >>> factor_lattice(side=4, sigma=0.5, seed=0)
     FactorGraph(16 variables, 9 factors)
     """
-    side = checked_count("side", side, least=2, why="a factor takes a 2 x 2 block")
+    side = checked_count("side", side, least=2, why="a factor takes a 2 x 2 block", most=MOST_SIDE)
     return _random_networks(square_variables(side), plaquettes(side), sigma, seed)
 
 

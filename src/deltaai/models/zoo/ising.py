@@ -23,7 +23,7 @@ from torch import Tensor
 from deltaai.models.factor_graph import FactorGraph
 from deltaai.models.spin_group import SpinGroup
 from deltaai.models.variable import Variable
-from deltaai.models.zoo.arguments import checked_count, checked_scale
+from deltaai.models.zoo.arguments import MOST_SIDE, checked_count, checked_scale
 from deltaai.models.zoo.layouts import (
     ladder_pairs,
     lattice_pairs,
@@ -68,7 +68,7 @@ def ising_lattice(side: int, sigma: float, seed: int) -> FactorGraph:
     >>> ising_lattice(side=4, sigma=0.2, seed=0)
     FactorGraph(16 variables, 40 factors)
     """
-    side = checked_count("side", side, least=1)
+    side = checked_count("side", side, least=1, most=MOST_SIDE)
     return _random_ising(square_variables(side), lattice_pairs(side), sigma, seed)
 
 
@@ -89,7 +89,9 @@ def ising_torus(side: int, sigma: float, seed: int) -> FactorGraph:
     >>> ising_torus(side=4, sigma=0.2, seed=0)
     FactorGraph(16 variables, 48 factors)
     """
-    side = checked_count("side", side, least=3, why="below, the torus has doubled edges or loops")
+    side = checked_count(
+        "side", side, least=3, why="below, the torus has doubled edges or loops", most=MOST_SIDE
+    )
     return _random_ising(square_variables(side), torus_pairs(side), sigma, seed)
 
 
@@ -109,7 +111,7 @@ def spin_glass_grid(side: int, seed: int, scale: float = 1.0) -> FactorGraph:
     >>> spin_glass_grid(side=4, seed=0)
     FactorGraph(16 variables, 24 factors)
     """
-    side = checked_count("side", side, least=1)
+    side = checked_count("side", side, least=1, most=MOST_SIDE)
     scale = checked_scale("scale", scale)
     pairs = lattice_pairs(side)
     drawn = torch.randn(len(pairs), generator=generator_of(seed), dtype=torch.float64, device="cpu")

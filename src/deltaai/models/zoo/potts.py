@@ -12,7 +12,8 @@ import torch
 
 from deltaai.models.factor_graph import FactorGraph
 from deltaai.models.table_group import TableGroup
-from deltaai.models.zoo.arguments import checked_count, checked_scale
+from deltaai.models.variable import MOST_STATES
+from deltaai.models.zoo.arguments import MOST_SIDE, checked_count, checked_scale, refuse_large
 from deltaai.models.zoo.layouts import lattice_pairs, square_variables
 from deltaai.randomness import generator_of
 
@@ -33,11 +34,12 @@ def potts_lattice(side: int, states: int, sigma: float, seed: int) -> FactorGrap
     >>> model, model.variables[0].num_states
     (FactorGraph(9 variables, 21 factors), 4)
     """
-    side = checked_count("side", side, least=1)
-    states = checked_count("states", states, least=2)
+    side = checked_count("side", side, least=1, most=MOST_SIDE)
+    states = checked_count("states", states, least=2, most=MOST_STATES)
     sigma, generator = checked_scale("sigma", sigma), generator_of(seed)
     pairs, variables = lattice_pairs(side), square_variables(side, states)
     num_pairs, num_variables = len(pairs), len(variables)
+    refuse_large(num_pairs * states**2)
     signs = 2.0 * torch.randint(2, (num_pairs,), generator=generator, device="cpu").double() - 1.0
     couplings = (
         2 * sigma * signs[:, None, None] * torch.eye(states, dtype=torch.float64, device="cpu")

@@ -6,14 +6,16 @@ met the shapes it will meet in files.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from deltaai.errors import ModelError
 from deltaai.models.factor_graph import FactorGraph
 from deltaai.models.factors import ConditionalTable, TableFactor
-from deltaai.models.variable import Variable
-from deltaai.models.zoo.arguments import checked_count, checked_scale
+from deltaai.models.variable import MOST_STATES, Variable
+from deltaai.models.zoo.arguments import checked_count, checked_scale, refuse_large
 from deltaai.randomness import generator_of
 
 
@@ -62,6 +64,7 @@ def random_factor_graph(
         arity = _integer(1, min(max_arity, num_variables), generator)
         scope = torch.randperm(num_variables, generator=generator, device="cpu")[:arity].tolist()
         sizes = [variables[v].num_states for v in scope]
+        refuse_large(math.prod(sizes))
         table = scale * torch.randn(sizes, generator=generator, dtype=torch.float64, device="cpu")
         is_zero = (
             torch.rand(sizes, generator=generator, dtype=torch.float64, device="cpu")
@@ -110,6 +113,7 @@ def random_bayesian_network(
             torch.randperm(position, generator=generator, device="cpu")[:num_parents]
         ].tolist()
         sizes = [variables[v].num_states for v in (*chosen, child)]
+        refuse_large(math.prod(sizes))
         names = [variables[v].name for v in chosen]
         tables.append(
             ConditionalTable(variables[child].name, names, _random_rows(sizes, generator))
@@ -121,7 +125,9 @@ def _random_variables(
     count: int, min_states: int, max_states: int, generator: torch.Generator
 ) -> list[Variable]:
     min_states = checked_count("min_states", min_states, least=1)
-    max_states = checked_count("max_states", max_states, least=min_states, why="min_states")
+    max_states = checked_count(
+        "max_states", max_states, least=min_states, why="min_states", most=MOST_STATES
+    )
     return [
         Variable(f"x{position}", _integer(min_states, max_states, generator))
         for position in range(count)
