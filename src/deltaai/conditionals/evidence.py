@@ -27,6 +27,7 @@ from torch import Tensor
 
 from deltaai.conditionals.layout import Layout
 from deltaai.graphs import Dag, UndirectedGraph
+from deltaai.watch import look
 
 Observed = Bool[Tensor, "var batch"]
 
@@ -93,6 +94,7 @@ def known_given(
 
 def _nearest(graph: UndirectedGraph, start: int, wanted: set[int], most: int) -> tuple[int, ...]:
     """Vertices of a set in the order of a breadth-first search, so many at most; ascending."""
+    look()
     found: list[int] = []
     seen, queue = {start}, deque([start])
     while queue and len(found) < most:

@@ -40,6 +40,7 @@ from deltaai.exact.log_tables import (
     log_sum_first,
 )
 from deltaai.messages.mini_bucket_partition import MiniBucketPlan
+from deltaai.watch import look
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +109,7 @@ class MiniBucketPasses:
         """Sum out all variables and return the bound; choose the shifts on the way if matching."""
         total = []
         for variable, bucket in enumerate(self.plan.buckets):
+            look()
             if is_matching and len(bucket) > 1:
                 self._match(variable, bucket)
             for number in bucket:
