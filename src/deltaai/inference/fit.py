@@ -11,6 +11,7 @@ from typing import Any, get_args
 import torch
 
 from deltaai.arguments import checked_count, checked_seed
+from deltaai.budget import Budget
 from deltaai.conditionals.proposal import refuse_zeros
 from deltaai.errors import ConfigError, ModelError, Setting, StateError
 from deltaai.inference.defaults import suitable_config, suitable_graph, suitable_hidden
@@ -55,6 +56,7 @@ def fit(
     progress: bool | Fraction | None = None,
     watch: Callable[[Progress], None] | None = None,
     threads: int = 1,
+    memory_limit: int | str | None = None,
     **settings: Any,  # noqa: ANN401
 ) -> Sampler:
     """Train a sampler for a model, with the local Delta objective unless another is named.
@@ -88,7 +90,9 @@ def fit(
         called with the fraction done.
     watch : called after every update.
     threads : threads for training; more than one pays only for wide models on a quiet machine.
+    memory_limit : bytes that may be used, also as ``"4GB"`` (default: half of what is free).
     settings : any field of ``TrainingConfig``, such as ``steps``, ``time_limit`` or ``objective``.
+        A limit of time counts from the call on, reading and setting up included.
 
     Examples
     --------
@@ -98,67 +102,72 @@ def fit(
     >>> sampler.log_partition(1000).ess_fraction > 0.9
     True
     """
-    entered = time.perf_counter()
-    model, seed = _checked_model(model, orders), checked_seed(seed)
-    threads = checked_count("threads", threads, 1)
-    hidden = None if hidden is None else checked_count("hidden", hidden, 1)
-    check_initial(initial)
-    target = model if smoothing is None else smoothed(model, smoothing)
-    refuse_zeros(target)
-    given = _given(model, evidence, orders, states, settings)
-    if initial is not None and isinstance(given, tuple):
-        raise ConfigError(
-            Setting("initial", "bp"),
-            " starts from messages without evidence, and here there is some every time: leave it "
-            "out, or choose ",
-            Setting("evidence", "any"),
+    entered, budget = time.perf_counter(), Budget.of(memory_limit, settings.get("time_limit"))
+    with budget.watched(f"the model in {model}" if isinstance(model, str | Path) else "it"):
+        model = _checked_model(model, orders)
+    seed = checked_seed(seed)
+    with budget.watched("training"):
+        threads = checked_count("threads", threads, 1)
+        hidden = None if hidden is None else checked_count("hidden", hidden, 1)
+        check_initial(initial)
+        target = model if smoothing is None else smoothed(model, smoothing)
+        refuse_zeros(target)
+        given = _given(model, evidence, orders, states, settings)
+        if initial is not None and isinstance(given, tuple):
+            raise ConfigError(
+                Setting("initial", "bp"),
+                " starts from messages without evidence, and here there is some every time: leave "
+                "it out, or choose ",
+                Setting("evidence", "any"),
+            )
+        sources = Orders.of(
+            suitable_graph(model, given if isinstance(given, tuple) else ()), orders
         )
-    sources = Orders.of(suitable_graph(model, given if isinstance(given, tuple) else ()), orders)
-    width = hidden or suitable_hidden(target, family)
-    proposal = build_proposal(
-        model,
-        sources,
-        width,
-        family=family,
-        is_informed=is_informed,
-        evidence=given,
-        smoothing=smoothing,
-        seed=seed,
-    )
-    config = suitable_config(
-        target,
-        proposal.layout.num_slots,
-        width,
-        family,
-        is_many=orders == "many",
-        seed=seed,
-        **({} if given is None else WITH_EVIDENCE) | settings,
-    )
-    identity: dict[str, str | int | float] = {
-        "model": model.content_hash(),
-        "orders": orders,
-        "family": family,
-        "hidden": width,
-        "is_informed": int(is_informed),
-        "smoothing": smoothing or 0,
-    }
-    if initial is not None:
-        identity["initial"] = initial
-        start_from_messages(proposal, orders, inverse_temperature_at(config, 0))
-    if states is not None:
-        identity["states"] = _content_hash(model, states)
-    if given == "any":
-        most = -(-model.num_variables // 3)
-        if most_observed is not None:
-            most = checked_count("most_observed", most_observed, 0, model.num_variables)
-        identity |= {"evidence": "any", "most_observed": most}
-        task: Task = AnyEvidence(proposal, sources, most)
-    elif given is not None:
-        identity["evidence"] = str(given)
-        task = FixedEvidence(proposal, sources, given)
-    else:
-        task = task_of(config, proposal, sources, states)
-    trainer = Trainer(task, config, identity)
+        width = hidden or suitable_hidden(target, family)
+        proposal = build_proposal(
+            model,
+            sources,
+            width,
+            family=family,
+            is_informed=is_informed,
+            evidence=given,
+            smoothing=smoothing,
+            seed=seed,
+        )
+        config = suitable_config(
+            target,
+            proposal.layout.num_slots,
+            width,
+            family,
+            is_many=orders == "many",
+            seed=seed,
+            **({} if given is None else WITH_EVIDENCE) | settings,
+        )
+        identity: dict[str, str | int | float] = {
+            "model": model.content_hash(),
+            "orders": orders,
+            "family": family,
+            "hidden": width,
+            "is_informed": int(is_informed),
+            "smoothing": smoothing or 0,
+        }
+        if initial is not None:
+            identity["initial"] = initial
+            start_from_messages(proposal, orders, inverse_temperature_at(config, 0))
+        if states is not None:
+            identity["states"] = _content_hash(model, states)
+        if given == "any":
+            most = -(-model.num_variables // 3)
+            if most_observed is not None:
+                most = checked_count("most_observed", most_observed, 0, model.num_variables)
+            identity |= {"evidence": "any", "most_observed": most}
+            task: Task = AnyEvidence(proposal, sources, most)
+        elif given is not None:
+            identity["evidence"] = str(given)
+            task = FixedEvidence(proposal, sources, given)
+        else:
+            task = task_of(config, proposal, sources, states)
+        trainer = Trainer(task, config, identity)
     path = None if checkpoint is None else Path(checkpoint)
     is_resumed = resume and path is not None and path.exists()
     if is_resumed and path is not None:

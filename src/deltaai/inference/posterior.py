@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -18,6 +19,7 @@ from torch import Tensor
 from deltaai.budget import Budget
 from deltaai.conditionals import Proposal, known_under
 from deltaai.conditionals.evidence import known_given
+from deltaai.errors import NotAffordableError
 from deltaai.graphs import Dag, maximum_cardinality_order
 from deltaai.inference.defaults import columns_at_once
 from deltaai.inference.piece_clock import PieceClock
@@ -234,13 +236,11 @@ class EvidenceDrawer:
         self, row: dict[int, int], num_samples: int, generator: torch.Generator, budget: Budget
     ) -> WeightedSamples | None:
         """A second opinion, if there is time for it and then to compare."""
-        found = second_opinion(
-            self.model,
-            row,
-            generator,
-            num_samples=num_samples,
-            budget=budget.part(_OPINION_SHARE),
-        )
+        found, within = None, budget.part(_OPINION_SHARE)
+        with suppress(NotAffordableError), within.watched("the second opinion"):
+            found = second_opinion(
+                self.model, row, generator, num_samples=num_samples, budget=within
+            )
         return None if budget.is_over else found
 
     def judged(

@@ -24,7 +24,6 @@ from deltaai.errors import (
     MemoryLimitError,
     NotAffordableError,
     Setting,
-    TimeLimitError,
     WeightError,
 )
 from deltaai.exact import joint_marginal
@@ -34,7 +33,7 @@ from deltaai.inference.estimate import Asked, Estimate, Marginals, Quality
 from deltaai.inference.exact_answers import answer_exactly, decided, expanded
 from deltaai.inference.fit import fit
 from deltaai.inference.joints import expanded_joints
-from deltaai.inference.plan import SEARCH_SECONDS, Plan, plan
+from deltaai.inference.plan import SEARCH_SECONDS, Plan, plan_within
 from deltaai.inference.posterior import bytes_of_samples
 from deltaai.inference.questions import (
     Question,
@@ -46,7 +45,7 @@ from deltaai.inference.questions import (
     suitable_smoothing,
 )
 from deltaai.inference.sampler import Sampler
-from deltaai.inference.table_query import query_table
+from deltaai.inference.table_query import query_table_within
 from deltaai.io.evidence_table import is_frame
 from deltaai.messages import loopy_belief_propagation, mini_bucket_bound
 from deltaai.models import Evidence, FactorGraph
@@ -101,7 +100,7 @@ def query(
     check_samples : samples of the second opinion that a sampled answer is held against (4,000);
         more see smaller missing parts, and with none there is no check.
     memory_limit : bytes that may be used, also as ``"4GB"`` (default: half of what is free).
-    time_limit : seconds that may be used.
+    time_limit : seconds that may be used, from the call on: reading a file counts.
     seed : of a sampler's randomness.
     progress : whether to show bars while it takes long; by default in a terminal and in a notebook.
         A function is called with the fraction done during long exact work.
@@ -120,22 +119,50 @@ def query(
     ImpossibleEvidenceError
         If no state agrees with the evidence.
     """
+    return query_within(
+        Budget.of(memory_limit, time_limit),
+        source,
+        evidence,
+        of,
+        method=method,
+        num_samples=num_samples,
+        check_samples=check_samples,
+        seed=seed,
+        progress=progress,
+        watch=watch,
+    )
+
+
+def query_within(
+    budget: Budget,
+    source: FactorGraph | Sampler | str | Path,
+    evidence: Any = None,  # noqa: ANN401
+    of: Sequence[Asked] | None = None,
+    *,
+    method: str = "auto",
+    num_samples: int | None = None,
+    check_samples: int | None = None,
+    seed: int = 0,
+    progress: bool | Progress | None = None,
+    watch: Callable[[TrainingProgress], None] | None = None,
+) -> Any:  # noqa: ANN401
+    """Answer like :func:`query`, by a clock that runs already."""
     chosen: dict[str, Any] = {
         "method": method,
         "num_samples": num_samples,
         "check_samples": check_samples,
-        "memory_limit": memory_limit,
-        "time_limit": time_limit,
         "seed": seed,
     }
     with reporting(progress, watch, "answering") as reports:
         if evidence is not None and not isinstance(evidence, Mapping):
             told = reports.fraction or False
-            table = query_table(
-                source, evidence, of, progress=told, watch=reports.training, **chosen
+            table = query_table_within(
+                budget, source, evidence, of, progress=told, watch=reports.training, **chosen
             )
             return table.to_frame(evidence.index) if is_frame(evidence) else table
-        question = resolve(source, evidence, methods=METHODS, usual_samples=NUM_SAMPLES, **chosen)
+        question = resolve(
+            source, evidence, methods=METHODS, usual_samples=NUM_SAMPLES, budget=budget, **chosen
+        )
         return _answered(question, of, reports)
 
 
@@ -159,31 +186,31 @@ def _answered(question: Question, of: Sequence[Asked] | None, reports: Reports) 
         )
     elif method == "bp":
         refuse_joints(asked, "loopy belief propagation", "leave method out")
-        answer = _first_estimate(model, evidence, budget.watching("belief propagation", progress))
+        watching = budget.watching("belief propagation", progress)
+        with budget.watched("belief propagation"):
+            answer = _first_estimate(model, evidence, watching)
     else:
-        planned = plan(
-            model,
-            evidence,
-            memory_limit=budget.memory,
-            time_limit=budget.time_limit,
-            search_seconds=0 if method == "sampler" else SEARCH_SECONDS,
-        )
+        search_seconds = 0 if method == "sampler" else SEARCH_SECONDS
+        planned = plan_within(budget, model, evidence, search_seconds)
         if method == "exact" and not planned.is_exact:
             raise _refused(planned)
         if planned.method == "cannot":
             raise NotAffordableError(planned.reason)
         if planned.is_exact and method != "sampler":
             watching = budget.watching("the exact answer", progress)
-            answer = answer_exactly(planned, model, evidence, watching)
+            with budget.watched("the exact answer"):
+                answer = answer_exactly(planned, model, evidence, watching)
         else:
-            reduction = planned.reduction or propagate_zeros(model, evidence)
+            with budget.watched("training"):
+                reduction = planned.reduction or propagate_zeros(model, evidence)
             answer = _sampled(reduction, planned, budget, counts, seed, progress, watch, joints)
         if answer.status == "exact":
             limit = planned.memory_limit
-            values = {
-                names: joint_marginal(model, names, evidence, memory_limit=limit)
-                for names in joints
-            }
+            with budget.watched("the joint marginals"):
+                values = {
+                    names: joint_marginal(model, names, evidence, memory_limit=limit)
+                    for names in joints
+                }
             answer = answer.with_joints(values)
     answer = answer.finished(model, asked, planned, time.perf_counter() - question.started)
     return answer.noted(question.notes)
@@ -239,7 +266,8 @@ def _sampled(
     model = reduction.model
     if model.num_variables == 0:
         return decided(reduction)
-    refuse_training(model, planned.memory_limit)
+    with budget.watched("training"):
+        refuse_training(model, planned.memory_limit)
     needed = bytes_of_samples(counts[0], model.num_variables)
     budget.refuse(f"{counts[0]} samples", needed, "ask for fewer")
     sampler = fit(
@@ -276,12 +304,13 @@ def upper_bound(model: FactorGraph, budget: Budget, progress: Progress | None) -
     if budget.is_over:
         return None
     try:
-        bound = mini_bucket_bound(
-            model,
-            memory_limit=budget.memory,
-            progress=budget.watching("the bound", progress),
-            **_BOUND,
-        )
-    except (ConfigError, TimeLimitError):
+        with budget.watched("the bound"):
+            bound = mini_bucket_bound(
+                model,
+                memory_limit=budget.memory,
+                progress=budget.watching("the bound", progress),
+                **_BOUND,
+            )
+    except (ConfigError, NotAffordableError):
         return None
     return bound.upper

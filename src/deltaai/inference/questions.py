@@ -94,8 +94,7 @@ def resolve(
     num_samples: int | None,
     usual_samples: int,
     check_samples: int | None,
-    memory_limit: int | str | None,
-    time_limit: float | int | None,
+    budget: Budget,
     seed: int,
 ) -> Question:
     """Check everything that a question comes with, before anything is computed.
@@ -105,10 +104,11 @@ def resolve(
     source : a model, a sampler, or the path of a file with one.
     methods : those there are.
     usual_samples : how many to draw if that was not said; a second opinion has its own number.
+    budget : what all of it may use, reading the file included.
     """
-    started, budget = time.perf_counter(), Budget.of(memory_limit, time_limit)
+    started = time.perf_counter()
     check_method(method, methods)
-    found = source_of(source)
+    found = source_within(source, budget)
     model = found.model if isinstance(found, Sampler) else found
     if evidence is None or isinstance(evidence, Mapping):
         evidence = model.named_evidence(model.resolve_evidence(evidence))
@@ -126,6 +126,14 @@ def resolve(
         seed=checked_seed(seed),
         started=started,
     )
+
+
+def source_within(
+    source: FactorGraph | Sampler | str | Path, budget: Budget
+) -> FactorGraph | Sampler:
+    """A model or a sampler, or the one in a file, read within the limits."""
+    with budget.watched(f"the model in {source}" if isinstance(source, str | Path) else "it"):
+        return source_of(source)
 
 
 def source_of(source: FactorGraph | Sampler | str | Path) -> FactorGraph | Sampler:

@@ -138,7 +138,8 @@ def _engine(
 ) -> RowInference:
     always = () if pattern is None else pattern.always_observed
     try:
-        return RowInference(model, always, memory_limit=budget.memory)
+        with budget.watched("the table"):
+            return RowInference(model, always, memory_limit=budget.memory)
     except MemoryLimitError as error:  # in the user's figures
         needed, limit = error.predicted_bytes + taken, error.limit_bytes + taken
         raise MemoryLimitError(error.width, needed, limit) from None
@@ -148,8 +149,7 @@ def _each_alone(
     model: FactorGraph, alone: Callable[[], list[dict[str, StateIndex]]], budget: Budget
 ) -> list[Answer | None] | None:
     """Answers by plans of the rows' own, if all of these are exact."""
-    limit = None if budget.time_limit is None else budget.seconds_left
-    return answer_rows_exactly(model, alone(), memory_limit=budget.memory, time_limit=limit)
+    return answer_rows_exactly(model, alone(), budget=budget)
 
 
 def _taken(answers: Iterator[Answer | None], found: RowsFound, progress: Progress | None) -> None:
@@ -200,8 +200,9 @@ def _exact(
 def _sample_exactly(found: RowsFound, row: int, budget: Budget, generator: torch.Generator) -> None:
     assert found.samples is not None
     kept = found.samples[row]
-    one = ExactInference(found.model, found.evidence(row), memory_limit=budget.memory)
-    kept[:] = one.sample(len(kept), generator)
+    with budget.watched("the table"):
+        one = ExactInference(found.model, found.evidence(row), memory_limit=budget.memory)
+        kept[:] = one.sample(len(kept), generator)
 
 
 def _trained(
@@ -213,7 +214,8 @@ def _trained(
     settings: dict[str, Any],
 ) -> Sampler:
     """A sampler for these rows: given a fixed set if all observe the same, else any evidence."""
-    refuse_training(model, budget.memory, is_for_evidence=True)
+    with budget.watched("training"):
+        refuse_training(model, budget.memory, is_for_evidence=True)
     always = pattern.always_observed
     observed: str | list[str] | None = "any"
     if pattern.most_observed == 0:
