@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from deltaai.conditionals.base import Conditionals, Known
 from deltaai.conditionals.layout import Bucket, Layout
 from deltaai.errors import ConfigError
+from deltaai.watch import look
 
 
 class LocalConditionals(Conditionals):
@@ -71,6 +72,7 @@ class LocalConditionals(Conditionals):
         change = flipped - features
         rows, flips = [], []
         for bucket, networks in zip(self.layout.buckets, self._networks, strict=True):
+            look()
             inputs = gather_inputs(bucket, features)
             moves = gather_inputs(bucket, change, bucket.num_flipped)
             base, moved = networks.with_flips(inputs, moves, _mask_of(bucket, known))

@@ -6,24 +6,28 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import torch
 
 from deltaai.arguments import checked_count, checked_seed
 from deltaai.budget import Budget
+from deltaai.conditionals import Layout, Proposal
 from deltaai.conditionals.proposal import refuse_zeros
 from deltaai.errors import ConfigError, ModelError, Setting, StateError
+from deltaai.heap import hand_back
 from deltaai.inference.defaults import suitable_config, suitable_graph, suitable_hidden
 from deltaai.inference.initial import check_initial, start_from_messages
 from deltaai.inference.proposals import EvidenceKind, build_proposal
 from deltaai.inference.sampler import Sampler
+from deltaai.inference.training_memory import training_bytes
 from deltaai.io import as_model
 from deltaai.models import FactorGraph, States
 from deltaai.models.smoothing import smoothed
 from deltaai.progress import Fraction, fractions_of, reporting
 from deltaai.sampling.orders import Orders, OrdersKind
 from deltaai.threads import limited_threads
+from deltaai.training.config import TrainingConfig
 from deltaai.training.given_evidence import AnyEvidence, FixedEvidence
 from deltaai.training.loop import Progress, Trainer
 from deltaai.training.metrics import MetricsLog
@@ -143,6 +147,8 @@ def fit(
             seed=seed,
             **({} if given is None else WITH_EVIDENCE) | settings,
         )
+        if family == "local":
+            _refuse_large(budget, proposal.layout, width, config, orders)
         identity: dict[str, str | int | float] = {
             "model": model.content_hash(),
             "orders": orders,
@@ -156,17 +162,10 @@ def fit(
             start_from_messages(proposal, orders, inverse_temperature_at(config, 0))
         if states is not None:
             identity["states"] = _content_hash(model, states)
-        if given == "any":
-            most = -(-model.num_variables // 3)
-            if most_observed is not None:
-                most = checked_count("most_observed", most_observed, 0, model.num_variables)
-            identity |= {"evidence": "any", "most_observed": most}
-            task: Task = AnyEvidence(proposal, sources, most)
-        elif given is not None:
-            identity["evidence"] = str(given)
-            task = FixedEvidence(proposal, sources, given)
-        else:
+        if given is None:
             task = task_of(config, proposal, sources, states)
+        else:
+            task = _task_given(given, proposal, sources, most_observed, identity)
         trainer = Trainer(task, config, identity)
     path = None if checkpoint is None else Path(checkpoint)
     is_resumed = resume and path is not None and path.exists()
@@ -186,6 +185,8 @@ def fit(
         told = fractions_of(progress, watch) if callable(progress) else reports.training
         trainer.run(checkpoint=path, metrics=log, watch=told)
         history = [dict(row) for row in trainer.history]
+    del trainer, task
+    hand_back()
     return Sampler(model, proposal, sources, config, family, width, given, smoothing, history)
 
 
@@ -197,6 +198,39 @@ def _checked_model(model: FactorGraph | str | Path, orders: OrdersKind) -> Facto
     if found.num_variables == 0:
         raise ModelError("the model has no variables, so there is nothing to train")
     return found
+
+
+def _task_given(
+    given: Literal["any"] | tuple[int, ...],
+    proposal: Proposal,
+    sources: Orders,
+    most_observed: int | None,
+    identity: dict[str, str | int | float],
+) -> Task:
+    """Training for evidence, which the identity of the run then tells."""
+    if given != "any":
+        identity["evidence"] = str(given)
+        return FixedEvidence(proposal, sources, given)
+    num_variables = proposal.model.num_variables
+    most = -(-num_variables // 3)
+    if most_observed is not None:
+        most = checked_count("most_observed", most_observed, 0, num_variables)
+    identity |= {"evidence": "any", "most_observed": most}
+    return AnyEvidence(proposal, sources, most)
+
+
+def _refuse_large(
+    budget: Budget, layout: Layout, hidden: int, config: TrainingConfig, orders: OrdersKind
+) -> None:
+    """Refuse updates that do not fit into memory."""
+    needed = training_bytes(
+        layout,
+        hidden,
+        config.batch_size,
+        config.evaluation_samples,
+        takes_masks=orders == "many" or layout.has_context,
+    )
+    budget.refuse("the updates of training", needed, "raise it, or lower batch_size or hidden")
 
 
 def _content_hash(model: FactorGraph, states: States) -> str:

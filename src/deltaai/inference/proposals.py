@@ -41,16 +41,20 @@ def build_proposal(
     """
     if smoothing is not None:
         model = smoothed(model, smoothing)
-    num_states = model.num_states.tolist()
-    if evidence == "any":
-        layout = evidence_layout(num_states, orders.fixed, MOST_CONTEXT)
-    elif evidence is not None:
-        layout = fixed_evidence_layout(num_states, orders.fixed, model.markov_graph(), evidence)
-    else:
-        layout = Layout.build(num_states, orders.inputs())
+    layout = layout_of(model, orders, evidence)
     generator = generator_of(seed)
     takes_masks = orders.kind == "many" or layout.has_context
     conditionals = build_conditionals(
         family, layout, hidden, takes_masks=takes_masks, generator=generator
     )
     return Proposal(model.to(dtype=torch.float32), conditionals, is_informed=is_informed)
+
+
+def layout_of(model: FactorGraph, orders: Orders, evidence: EvidenceKind = None) -> Layout:
+    """What each conditional may be given: other variables of its orders, and perhaps evidence."""
+    num_states = model.num_states.tolist()
+    if evidence == "any":
+        return evidence_layout(num_states, orders.fixed, MOST_CONTEXT)
+    if evidence is not None:
+        return fixed_evidence_layout(num_states, orders.fixed, model.markov_graph(), evidence)
+    return Layout.build(num_states, orders.inputs())

@@ -28,6 +28,7 @@ from deltaai.errors import (
 )
 from deltaai.exact import joint_marginal
 from deltaai.exact.inference import Progress
+from deltaai.heap import hand_back
 from deltaai.inference.answer import Answer
 from deltaai.inference.estimate import Asked, Estimate, Marginals, Quality
 from deltaai.inference.exact_answers import answer_exactly, decided, expanded
@@ -279,6 +280,7 @@ def _sampled(
         time_limit=budget.leaving(_RESERVED_SHARE, _RESERVED_SECONDS),
     )
     upper = upper_bound(model, budget.part(_BOUND_SHARE), progress)
+    hand_back()
     generator = generator_of(seed)
     left = {names: tuple(n for n in names if n not in reduction.fixed) for names in joints}
     try:

@@ -33,6 +33,7 @@ from deltaai.inference.check import unnormalised_tables
 from deltaai.inference.defaults import training_cost
 from deltaai.inference.estimate import Asked
 from deltaai.inference.loading import load_sampler
+from deltaai.inference.proposals import EvidenceKind
 from deltaai.inference.sampler import Sampler
 from deltaai.inference.second_opinion import NUM_SAMPLES as CHECK_SAMPLES
 from deltaai.io import as_model
@@ -205,11 +206,9 @@ def suitable_smoothing(model: FactorGraph) -> float | None:
     return SMOOTHING if has_zeros(model) else None
 
 
-def refuse_training(
-    model: FactorGraph, memory_limit: int, *, is_for_evidence: bool = False
-) -> None:
+def refuse_training(model: FactorGraph, memory_limit: int, evidence: EvidenceKind = None) -> None:
     """Raise an error if training a sampler would not fit into memory."""
-    needed = training_cost(model, is_for_evidence=is_for_evidence).peak_bytes
+    needed = training_cost(model, evidence).peak_bytes
     if needed > memory_limit:
         raise NotAffordableError(
             f"training a sampler needs about {format_bytes(needed)} and the memory limit is "

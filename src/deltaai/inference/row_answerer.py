@@ -36,6 +36,7 @@ from deltaai.exact.inference import ExactInference, Progress
 from deltaai.inference.answer import Answer
 from deltaai.inference.exact_rows import answer_rows_exactly
 from deltaai.inference.fit import fit
+from deltaai.inference.proposals import EvidenceKind
 from deltaai.inference.questions import (
     check_method,
     refuse_training,
@@ -214,14 +215,15 @@ def _trained(
     settings: dict[str, Any],
 ) -> Sampler:
     """A sampler for these rows: given a fixed set if all observe the same, else any evidence."""
-    with budget.watched("training"):
-        refuse_training(model, budget.memory, is_for_evidence=True)
     always = pattern.always_observed
-    observed: str | list[str] | None = "any"
+    kind: EvidenceKind = "any"
     if pattern.most_observed == 0:
-        observed = None
+        kind = None
     elif pattern.is_same and len(always) < model.num_variables:
-        observed = [model.variables[v].name for v in always]
+        kind = tuple(always)
+    with budget.watched("training"):
+        refuse_training(model, budget.memory, kind)
+    observed = [model.variables[v].name for v in kind] if isinstance(kind, tuple) else kind
     settings = {"time_limit": budget.leaving(_ROWS_SHARE, math.inf), **settings}
     return fit(
         model,

@@ -18,6 +18,7 @@ from deltaai.arguments import checked_count, checked_samples
 from deltaai.budget import Budget
 from deltaai.errors import EvidenceError, Setting
 from deltaai.graphs import Dag
+from deltaai.heap import hand_back
 from deltaai.inference.answer import Answer, sampled_answer, sampled_quality
 from deltaai.inference.estimate import Estimate, Marginals
 from deltaai.inference.joints import sampled_joint
@@ -183,6 +184,7 @@ class Sampler(TrainedNetwork):
         budget = Budget.of() if budget is None else budget
         drawing = budget.part(_DRAWING_SHARE)
         samples = self.posterior(evidence, num_samples, generator, budget=drawing)
+        hand_back()
         drawn = self.judged(
             samples, generator, check_samples=check_samples, budget=budget.part(_CHECKING_SHARE)
         )

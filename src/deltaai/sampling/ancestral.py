@@ -19,6 +19,7 @@ from deltaai.graphs import Dag
 from deltaai.sampling.filling import Filling
 from deltaai.sampling.parts import Levels, parts_by_level
 from deltaai.sampling.policies import Policy
+from deltaai.watch import look
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +58,7 @@ def sample_ancestrally(
     with torch.no_grad():
         filling = Filling(proposal, schedule.num_dags, states, features)
         for step in schedule.steps:
+            look()
             for part in step:
                 drawn, log_prob = choose(filling.logits(part, beta), part.dags)
                 filling.write(part, drawn)

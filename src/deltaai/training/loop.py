@@ -11,8 +11,10 @@ What is trained and at what is the business of a :class:`~deltaai.training.task.
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deltaai.errors import FormatError, Setting, TrainingError, one_line
+from deltaai.budget import Budget
+from deltaai.errors import FormatError, Setting, TimeLimitError, TrainingError, one_line
 from deltaai.objectives.log_variance import LogVarianceObjective
 from deltaai.randomness import generator_of
 from deltaai.sampling.importance import ImportanceEstimate
@@ -39,10 +42,14 @@ from deltaai.training.schedules import (
     temperature_at,
 )
 from deltaai.training.task import Task
+from deltaai.watch import seconds_left
 
 CHECKPOINT_KIND = "checkpoint"
 _FREE = ("time_limit", "checkpoint_every")  # settings that may change when a run is resumed
 _ESTIMATE_UPDATES, _FORGETTING = 2, 0.9
+# The way back takes so many times as long as the loss, and nothing can stop it; and seconds of work
+# that the first update has in any case.
+_BACKWARD, _LEAST_WORK = 2.0, 1.0
 
 
 @dataclass
@@ -105,9 +112,10 @@ class Trainer:
                 self.task.redraw(self.rng)
             if self.step == config.steps and not self._begin_polishing():
                 break
-            if self.step % self._resample_every == 0 or not self.task.is_drawn:
-                self._draw_states()
-            loss = self._update(checkpoint)
+            with self._watched(started):
+                if self.step % self._resample_every == 0 or not self.task.is_drawn:
+                    self._draw_states()
+                loss = self._update(checkpoint)
             self.step += 1
             self.seconds = time.perf_counter() - started
             took = time.perf_counter() - begun
@@ -131,6 +139,14 @@ class Trainer:
                 break
         return self._better_of_both(estimate)
 
+    def _watched(self, started: float) -> AbstractContextManager[None]:
+        """A watch on the first update; how long the others take is known before."""
+        limit = self.config.time_limit
+        if limit is None or self.longest_update:
+            return nullcontext()
+        budget = Budget(sys.maxsize, limit, started + limit)
+        return budget.watched("the first update of training", _LEAST_WORK)
+
     def _draw_states(self) -> None:
         size, policy = self.config.batch_size, policy_at(self.config, self.step)
         if self.is_polishing:
@@ -144,7 +160,10 @@ class Trainer:
             rate = polish_rate_at(self.config, self.step)
         for group, scale in zip(self.optimizer.param_groups, self.rate_scales, strict=True):
             group["lr"] = rate * scale
+        begun = time.perf_counter()
         loss = self.task.loss()
+        if _BACKWARD * (time.perf_counter() - begun) > max(seconds_left(), _LEAST_WORK):
+            raise TimeLimitError("the first update of training", self.config.time_limit or 0.0)
         value = float(loss.detach())
         if not math.isfinite(value):
             kept = f"; the last good state is in {checkpoint}" if checkpoint else ""
