@@ -21,6 +21,7 @@ from deltaai.conditionals import Proposal, known_under
 from deltaai.conditionals.evidence import known_given
 from deltaai.errors import NotAffordableError
 from deltaai.graphs import Dag, maximum_cardinality_order
+from deltaai.heap import hand_back
 from deltaai.inference.defaults import columns_at_once
 from deltaai.inference.piece_clock import PieceClock
 from deltaai.inference.second_opinion import second_opinion
@@ -52,6 +53,7 @@ _MOST_TIMES = 4  # as many samples as were asked for, where that helps
 _COPIES_MOVED, _COPIES, _NUMBERS_PER_SAMPLE, _SHARE_OF_SAMPLES = 7, 1, 24, 2
 # Share of the time for a check that a second opinion may take; the rest is for comparing.
 _OPINION_SHARE = 0.5
+_UNITS_ALIVE = 3  # copies of all hidden units, where all of them are evaluated at once
 _MOST_ORDERS = 64  # kept for later questions; many orders have one for every set of evidence
 
 
@@ -241,6 +243,7 @@ class EvidenceDrawer:
             found = second_opinion(
                 self.model, row, generator, num_samples=num_samples, budget=within
             )
+        hand_back()
         return None if budget.is_over else found
 
     def judged(
@@ -311,7 +314,7 @@ class EvidenceDrawer:
         """u(x) = log p~(x) - log q(x), with q given the evidence if it was trained for that."""
         layout = self.proposal.layout
         found = []
-        for part in torch.split(states, self._columns_at_once(budget)):
+        for part in torch.split(states, max(self._columns_at_once(budget) // _UNITS_ALIVE, 1)):
             columns, known = part.T.contiguous(), None
             _, observed = self._columns([row], len(part))
             if layout.has_context:
