@@ -2,7 +2,8 @@
 
 Limits are a user's: bytes and seconds for the whole answer. A :class:`Budget` turns them into a
 number of bytes and a moment on the clock, so that every stage can see what is left for it. Stages
-whose cost is known refuse before they begin; others look at the clock as they go, and stop.
+whose cost is known refuse before they begin; others look at the clock as they go, and stop: by
+themselves, or because :mod:`deltaai.watch` makes them.
 
 Nothing is measured here but the clock, and what the system has free where no limit was given.
 """
@@ -12,11 +13,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from deltaai.arguments import checked_bytes, checked_object, checked_seconds
 from deltaai.errors import NotAffordableError, TimeLimitError, format_bytes
+from deltaai.watch import Watch, watching
 
 _FALLBACK_LIMIT = 4 * 1024**3
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -116,6 +119,27 @@ class Budget:
                 progress(done)
 
         return report
+
+    def watched(self, what: str, work_seconds: float = 0.0) -> AbstractContextManager[None]:
+        """Put a watch on a stage: all that runs inside stops when the time is over.
+
+        Parameters
+        ----------
+        what : the stage, as an error calls it: *the time limit ended before ... was ready*.
+        work_seconds : seconds of work that it has in any case, as the processor counts.
+
+        Examples
+        --------
+        >>> from deltaai.watch import look
+        >>> with Budget(10**6, 3, 0.0).watched("the plan"):
+        ...     look()
+        Traceback (most recent call last):
+        ...
+        deltaai.errors.TimeLimitError: the time limit of 3 s ended before the plan was ready; ...
+        """
+        work_until = time.process_time() + work_seconds if work_seconds else -math.inf
+        limit = math.inf if self.time_limit is None else self.time_limit
+        return watching(Watch(what, self.memory, limit, self.deadline, work_until))
 
     def refuse(self, what: str, num_bytes: int | float, remedy: str) -> None:
         """Raise an error if something needs more memory than there may be."""

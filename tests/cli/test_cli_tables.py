@@ -213,7 +213,7 @@ def test_a_fault_of_ours_is_one_line(run, network, monkeypatch):
     def fail(*_, **__):
         raise ZeroDivisionError("by zero\nin two lines")
 
-    monkeypatch.setattr("deltaai.cli.planning.make_plan", fail)
+    monkeypatch.setattr("deltaai.cli.planning.plan_within", fail)
     code, out, err = run("plan", network)
     assert (code, out) == (1, "")
     assert err.startswith("error: this should not have happened (ZeroDivisionError: by zero)")

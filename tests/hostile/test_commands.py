@@ -265,7 +265,7 @@ def test_ctrl_c_at_work_is_one_word(run, network, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("deltaai.cli.planning.make_plan", stop)
+    monkeypatch.setattr("deltaai.cli.planning.plan_within", stop)
     assert run("plan", network) == (130, "", "interrupted\n")
 
 

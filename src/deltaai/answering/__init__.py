@@ -1,10 +1,10 @@
 """Questions and answers: ``plan``, ``query``, tables of cases, a look at the model."""
 
-from deltaai.answering.asking import query
+from deltaai.answering.asking import query, query_within
 from deltaai.answering.exact_answers import most_likely
-from deltaai.answering.model_report import ModelReport, check
-from deltaai.answering.planning import Plan, plan
-from deltaai.answering.questions import SAMPLER_SUFFIX, source_of
+from deltaai.answering.model_report import ModelReport, check, check_within
+from deltaai.answering.planning import Plan, plan, plan_within
+from deltaai.answering.questions import SAMPLER_SUFFIX, source_of, source_within
 from deltaai.answering.streamed_samples import SampleBlock, sample_stream
 from deltaai.answering.table_answer import TableAnswer
 from deltaai.answering.table_query import query_table
@@ -19,11 +19,15 @@ __all__ = [
     "SampleBlock",
     "TableAnswer",
     "check",
+    "check_within",
     "most_likely",
     "plan",
+    "plan_within",
     "query",
     "query_stream",
     "query_table",
+    "query_within",
     "sample_stream",
     "source_of",
+    "source_within",
 ]

@@ -19,20 +19,20 @@ from typing import Any
 import numpy as np
 
 from deltaai.answering.exact_answers import answer_exactly, decided, expanded
-from deltaai.answering.planning import SEARCH_SECONDS, Plan, plan
+from deltaai.answering.planning import SEARCH_SECONDS, Plan, plan_within
 from deltaai.answering.questions import Question, refuse_training, resolve, suitable_smoothing
-from deltaai.answering.table_query import query_table
+from deltaai.answering.table_query import query_table_within
 from deltaai.budget import Budget
 from deltaai.errors import (
     ConfigError,
     MemoryLimitError,
     NotAffordableError,
     Setting,
-    TimeLimitError,
     WeightError,
 )
 from deltaai.exact import joint_marginal
 from deltaai.fitting import Sampler, bytes_of_samples, fit
+from deltaai.heap import hand_back
 from deltaai.io import is_frame
 from deltaai.messages import loopy_belief_propagation, mini_bucket_bound
 from deltaai.models import Evidence, FactorGraph, Reduction, propagate_zeros
@@ -98,7 +98,7 @@ def query(
     check_samples : samples of the second opinion that a sampled answer is held against (4,000);
         more see smaller missing parts, and with none there is no check.
     memory_limit : bytes that may be used, also as ``"4GB"`` (default: half of what is free).
-    time_limit : seconds that may be used.
+    time_limit : seconds that may be used, from the call on: reading a file counts.
     seed : of a sampler's randomness.
     progress : whether to show bars while it takes long; by default in a terminal and in a notebook.
         A function is called with the fraction done during long exact work.
@@ -117,22 +117,50 @@ def query(
     ImpossibleEvidenceError
         If no state agrees with the evidence.
     """
+    return query_within(
+        Budget.of(memory_limit, time_limit),
+        source,
+        evidence,
+        of,
+        method=method,
+        num_samples=num_samples,
+        check_samples=check_samples,
+        seed=seed,
+        progress=progress,
+        watch=watch,
+    )
+
+
+def query_within(
+    budget: Budget,
+    source: FactorGraph | Sampler | str | Path,
+    evidence: Any = None,  # noqa: ANN401
+    of: Sequence[Asked] | None = None,
+    *,
+    method: str = "auto",
+    num_samples: int | None = None,
+    check_samples: int | None = None,
+    seed: int = 0,
+    progress: bool | Progress | None = None,
+    watch: Callable[[TrainingProgress], None] | None = None,
+) -> Any:  # noqa: ANN401
+    """Answer like :func:`query`, by a clock that runs already."""
     chosen: dict[str, Any] = {
         "method": method,
         "num_samples": num_samples,
         "check_samples": check_samples,
-        "memory_limit": memory_limit,
-        "time_limit": time_limit,
         "seed": seed,
     }
     with reporting(progress, watch, "answering") as reports:
         if evidence is not None and not isinstance(evidence, Mapping):
             told = reports.fraction or False
-            table = query_table(
-                source, evidence, of, progress=told, watch=reports.training, **chosen
+            table = query_table_within(
+                budget, source, evidence, of, progress=told, watch=reports.training, **chosen
             )
             return table.to_frame(evidence.index) if is_frame(evidence) else table
-        question = resolve(source, evidence, methods=METHODS, usual_samples=NUM_SAMPLES, **chosen)
+        question = resolve(
+            source, evidence, methods=METHODS, usual_samples=NUM_SAMPLES, budget=budget, **chosen
+        )
         return _answered(question, of, reports)
 
 
@@ -156,31 +184,31 @@ def _answered(question: Question, of: Sequence[Asked] | None, reports: Reports) 
         )
     elif method == "bp":
         refuse_joints(asked, "loopy belief propagation", "leave method out")
-        answer = _first_estimate(model, evidence, budget.watching("belief propagation", progress))
+        watching = budget.watching("belief propagation", progress)
+        with budget.watched("belief propagation"):
+            answer = _first_estimate(model, evidence, watching)
     else:
-        planned = plan(
-            model,
-            evidence,
-            memory_limit=budget.memory,
-            time_limit=budget.time_limit,
-            search_seconds=0 if method == "sampler" else SEARCH_SECONDS,
-        )
+        search_seconds = 0 if method == "sampler" else SEARCH_SECONDS
+        planned = plan_within(budget, model, evidence, search_seconds)
         if method == "exact" and not planned.is_exact:
             raise _refused(planned)
         if planned.method == "cannot":
             raise NotAffordableError(planned.reason)
         if planned.is_exact and method != "sampler":
             watching = budget.watching("the exact answer", progress)
-            answer = answer_exactly(planned, model, evidence, watching)
+            with budget.watched("the exact answer"):
+                answer = answer_exactly(planned, model, evidence, watching)
         else:
-            reduction = planned.reduction or propagate_zeros(model, evidence)
+            with budget.watched("training"):
+                reduction = planned.reduction or propagate_zeros(model, evidence)
             answer = _sampled(reduction, planned, budget, counts, seed, progress, watch, joints)
         if answer.status == "exact":
             limit = planned.memory_limit
-            values = {
-                names: joint_marginal(model, names, evidence, memory_limit=limit)
-                for names in joints
-            }
+            with budget.watched("the joint marginals"):
+                values = {
+                    names: joint_marginal(model, names, evidence, memory_limit=limit)
+                    for names in joints
+                }
             answer = with_joints(answer, values)
     seconds = time.perf_counter() - question.started
     return finished(answer, model, asked, planned, seconds, question.notes)
@@ -236,7 +264,8 @@ def _sampled(
     model = reduction.model
     if model.num_variables == 0:
         return decided(reduction)
-    refuse_training(model, planned.memory_limit)
+    with budget.watched("training"):
+        refuse_training(model, planned.memory_limit)
     needed = bytes_of_samples(counts[0], model.num_variables)
     budget.refuse(f"{counts[0]} samples", needed, "ask for fewer")
     sampler = fit(
@@ -248,6 +277,7 @@ def _sampled(
         time_limit=budget.leaving(_RESERVED_SHARE, _RESERVED_SECONDS),
     )
     upper = upper_bound(model, budget.part(_BOUND_SHARE), progress)
+    hand_back()
     generator = generator_of(seed)
     left = {names: tuple(n for n in names if n not in reduction.fixed) for names in joints}
     try:
@@ -273,12 +303,13 @@ def upper_bound(model: FactorGraph, budget: Budget, progress: Fraction | None) -
     if budget.is_over:
         return None
     try:
-        bound = mini_bucket_bound(
-            model,
-            memory_limit=budget.memory,
-            progress=budget.watching("the bound", progress),
-            **_BOUND,
-        )
-    except (ConfigError, TimeLimitError):
+        with budget.watched("the bound"):
+            bound = mini_bucket_bound(
+                model,
+                memory_limit=budget.memory,
+                progress=budget.watching("the bound", progress),
+                **_BOUND,
+            )
+    except (ConfigError, NotAffordableError):
         return None
     return bound.upper

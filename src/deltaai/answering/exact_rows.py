@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deltaai.answering.exact_answers import answer_exactly
-from deltaai.answering.planning import SEARCH_SECONDS, plan
+from deltaai.answering.planning import SEARCH_SECONDS, plan_within
+from deltaai.budget import Budget
 from deltaai.errors import ImpossibleEvidenceError
 from deltaai.models import Evidence, FactorGraph
 from deltaai.progress import Fraction
@@ -24,8 +25,7 @@ def answer_rows_exactly(
     model: FactorGraph,
     rows: Sequence[Evidence],
     *,
-    memory_limit: int,
-    time_limit: float | int | None = None,
+    budget: Budget,
     progress: Fraction | None = None,
 ) -> list[Answer | None] | None:
     """Answer each row by its own plan.
@@ -35,12 +35,11 @@ def answer_rows_exactly(
     An answer for each row, ``None`` for one that is impossible; or nothing at all if a plan is not
     exact, or if all together would take too long.
     """
-    left = _MOST_SECONDS if time_limit is None else float(time_limit)
+    left = min(budget.seconds_left, _MOST_SECONDS)
     answers: list[Answer | None] = []
     for number, row in enumerate(rows):
         try:
-            seconds_left = None if time_limit is None else max(left, 0.0)
-            planned = plan(model, row, memory_limit=memory_limit, time_limit=seconds_left)
+            planned = plan_within(budget, model, row)
             seconds = planned.predicted_seconds
             if planned.cutset is not None:
                 seconds += SEARCH_SECONDS
@@ -48,7 +47,8 @@ def answer_rows_exactly(
             rows_left = len(rows) - number - 1  # a row tells how long the others will take
             if not planned.is_exact or (rows_left and seconds * rows_left > left):
                 return None
-            answers.append(answer_exactly(planned, model, row, None))
+            watching = budget.watching("the table")
+            answers.append(answer_exactly(planned, model, row, watching))
         except ImpossibleEvidenceError:
             answers.append(None)
         if progress is not None:

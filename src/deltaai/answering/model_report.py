@@ -9,7 +9,8 @@ from pathlib import Path
 
 import torch
 
-from deltaai.answering.planning import Plan, plan
+from deltaai.answering.planning import Plan, plan_within
+from deltaai.budget import Budget
 from deltaai.io import as_model
 from deltaai.models import ConditionalTableGroup, FactorGraph, TableGroup
 
@@ -34,15 +35,33 @@ class ModelReport:
     warnings: tuple[str, ...]
 
 
-def check(model: FactorGraph | str | Path, *, memory_limit: int | str | None = None) -> ModelReport:
+def check(
+    model: FactorGraph | str | Path,
+    *,
+    memory_limit: int | str | None = None,
+    time_limit: float | int | None = None,
+) -> ModelReport:
     """Describe a model and say what is suspicious about it.
 
     Parameters
     ----------
     model : the target, or the path of a file with one.
     memory_limit : bytes an answer may use, also as ``"4GB"`` (default: half of what is free).
+    time_limit : seconds the report may take, from the call on, and an answer.
     """
-    model = as_model(model)
+    budget = Budget.of(memory_limit, time_limit)
+    with budget.watched(f"the model in {model}" if isinstance(model, str | Path) else "it"):
+        found = as_model(model)
+    return check_within(budget, found)
+
+
+def check_within(budget: Budget, model: FactorGraph) -> ModelReport:
+    """Describe a model like :func:`check`, by a clock that runs already."""
+    with budget.watched("the report"):
+        return _checked(budget, model)
+
+
+def _checked(budget: Budget, model: FactorGraph) -> ModelReport:
     graph = model.markov_graph()
     entries = zeros = conditionals = 0
     for group in model.groups:
@@ -60,7 +79,7 @@ def check(model: FactorGraph | str | Path, *, memory_limit: int | str | None = N
         num_zeros=zeros,
         num_edges=graph.num_edges,
         num_components=len(graph.components()),
-        plan=plan(model, memory_limit=memory_limit),
+        plan=plan_within(budget, model),
         warnings=(
             *unnormalised_tables(model),
             *_not_a_network(model, conditionals),

@@ -26,16 +26,20 @@ from deltaai.answering.ways import (
     whole,
     without_zeros,
 )
-from deltaai.arguments import checked_bytes, checked_choice, checked_number, checked_seconds
+from deltaai.arguments import checked_choice, checked_number
+from deltaai.budget import Budget
 from deltaai.display import Card, Shown, plural, quantity
 from deltaai.errors import format_bytes, format_seconds
-from deltaai.exact import Cutset, default_memory_limit, without_fixed
+from deltaai.exact import Cutset, without_fixed
 from deltaai.fitting import training_cost
 from deltaai.graphs import Elimination
 from deltaai.io import as_model
 from deltaai.models import Evidence, FactorGraph, Reduction, propagate_zeros
 
 _SEARCH_SHARE = 0.25  # of a limit of time that the search may take
+# Seconds of work that a plan has in any case, for to say in words what a tiny limit rules out takes
+# a moment; and the share of a limit that is as good as all of it.
+_LEAST_WORK, _NEARLY_ALL = 1.0, 0.5
 SEARCH_SECONDS = 5.0  # for variables to fix, where nothing else makes an exact answer fit
 
 
@@ -125,7 +129,7 @@ def plan(
     model : the target, or the path of a file with one.
     evidence : what was observed: names to labels or state indices.
     memory_limit : bytes an answer may use, also as ``"4GB"`` (default: half of what is free).
-    time_limit : seconds an answer may take.
+    time_limit : seconds an answer may take; reading the model and planning are part of it.
     search_seconds : how long, roughly, to search for variables that make an exact answer fit if
         they are fixed, where nothing else makes it; 0 for no search. It is counted in work, so a
         plan is the same on every machine.
@@ -145,12 +149,33 @@ def plan(
     >>> plan(zoo.ising_lattice(side=40, sigma=0.2, seed=0), memory_limit=10**10).method
     'amortised'
     """
-    model, memory_limit = as_model(model), checked_bytes(memory_limit)
-    time_limit = checked_seconds(time_limit)
+    budget = Budget.of(memory_limit, time_limit)
     search_seconds = checked_number("search_seconds", search_seconds, is_zero_allowed=True)
-    if time_limit is not None:
-        search_seconds = min(search_seconds, _SEARCH_SHARE * time_limit)
-    limits = Limits(default_memory_limit() if memory_limit is None else memory_limit, time_limit)
+    with budget.watched(f"the model in {model}" if isinstance(model, str | Path) else "it"):
+        found = as_model(model)
+    return plan_within(budget, found, evidence, search_seconds)
+
+
+def plan_within(
+    budget: Budget,
+    model: FactorGraph,
+    evidence: Evidence | None = None,
+    search_seconds: float | int = SEARCH_SECONDS,
+) -> Plan:
+    """Plan like :func:`plan`, by a clock that runs already."""
+    with budget.watched("the plan", _LEAST_WORK):
+        return _planned(budget, model, evidence, search_seconds)
+
+
+def _planned(
+    budget: Budget, model: FactorGraph, evidence: Evidence | None, search_seconds: float | int
+) -> Plan:
+    time_limit, seconds = budget.time_limit, budget.time_limit
+    if seconds is not None and budget.seconds_left < _NEARLY_ALL * seconds:
+        seconds = budget.seconds_left  # else as given, so that a plan is the same everywhere
+    limits = Limits(budget.memory, seconds)
+    if seconds is not None:
+        search_seconds = min(search_seconds, _SEARCH_SHARE * seconds)
     observed = model.resolve_evidence(evidence)
     method: Method = "exact after evidence" if observed else "exact"
     reduced, _ = without_fixed(model, evidence)

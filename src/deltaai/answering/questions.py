@@ -27,7 +27,7 @@ from deltaai.errors import (
     format_bytes,
     shown,
 )
-from deltaai.fitting import Sampler, load_sampler, training_cost
+from deltaai.fitting import EvidenceFor, Sampler, load_sampler, training_cost
 from deltaai.io import as_model
 from deltaai.models import Evidence, FactorGraph, has_zeros
 from deltaai.trust import CHECK_SAMPLES
@@ -87,8 +87,7 @@ def resolve(
     num_samples: int | None,
     usual_samples: int,
     check_samples: int | None,
-    memory_limit: int | str | None,
-    time_limit: float | int | None,
+    budget: Budget,
     seed: int,
 ) -> Question:
     """Check everything that a question comes with, before anything is computed.
@@ -98,10 +97,11 @@ def resolve(
     source : a model, a sampler, or the path of a file with one.
     methods : those there are.
     usual_samples : how many to draw if that was not said; a second opinion has its own number.
+    budget : what all of it may use, reading the file included.
     """
-    started, budget = time.perf_counter(), Budget.of(memory_limit, time_limit)
+    started = time.perf_counter()
     check_method(method, methods)
-    found = source_of(source)
+    found = source_within(source, budget)
     model = found.model if isinstance(found, Sampler) else found
     if evidence is None or isinstance(evidence, Mapping):
         evidence = model.named_evidence(model.resolve_evidence(evidence))
@@ -119,6 +119,14 @@ def resolve(
         seed=checked_seed(seed),
         started=started,
     )
+
+
+def source_within(
+    source: FactorGraph | Sampler | str | Path, budget: Budget
+) -> FactorGraph | Sampler:
+    """A model or a sampler, or the one in a file, read within the limits."""
+    with budget.watched(f"the model in {source}" if isinstance(source, str | Path) else "it"):
+        return source_of(source)
 
 
 def source_of(source: FactorGraph | Sampler | str | Path) -> FactorGraph | Sampler:
@@ -150,11 +158,9 @@ def suitable_smoothing(model: FactorGraph) -> float | None:
     return SMOOTHING if has_zeros(model) else None
 
 
-def refuse_training(
-    model: FactorGraph, memory_limit: int, *, is_for_evidence: bool = False
-) -> None:
+def refuse_training(model: FactorGraph, memory_limit: int, evidence: EvidenceFor = None) -> None:
     """Raise an error if training a sampler would not fit into memory."""
-    needed = training_cost(model, is_for_evidence=is_for_evidence).peak_bytes
+    needed = training_cost(model, evidence).peak_bytes
     if needed > memory_limit:
         raise NotAffordableError(
             f"training a sampler needs about {format_bytes(needed)} and the memory limit is "

@@ -40,7 +40,7 @@ from deltaai.errors import (
     WeightError,
 )
 from deltaai.exact import ExactInference, RowInference
-from deltaai.fitting import Sampler, fit
+from deltaai.fitting import EvidenceFor, Sampler, fit
 from deltaai.models import FactorGraph, StateIndex
 from deltaai.progress import Fraction
 from deltaai.randomness import generator_of
@@ -136,7 +136,8 @@ def _engine(
 ) -> RowInference:
     always = () if pattern is None else pattern.always_observed
     try:
-        return RowInference(model, always, memory_limit=budget.memory)
+        with budget.watched("the table"):
+            return RowInference(model, always, memory_limit=budget.memory)
     except MemoryLimitError as error:  # in the user's figures
         needed, limit = error.predicted_bytes + taken, error.limit_bytes + taken
         raise MemoryLimitError(error.width, needed, limit) from None
@@ -146,8 +147,7 @@ def _each_alone(
     model: FactorGraph, alone: Callable[[], list[dict[str, StateIndex]]], budget: Budget
 ) -> list[Answer | None] | None:
     """Answers by plans of the rows' own, if all of these are exact."""
-    limit = None if budget.time_limit is None else budget.seconds_left
-    return answer_rows_exactly(model, alone(), memory_limit=budget.memory, time_limit=limit)
+    return answer_rows_exactly(model, alone(), budget=budget)
 
 
 def _taken(answers: Iterator[Answer | None], found: RowsFound, progress: Fraction | None) -> None:
@@ -198,8 +198,9 @@ def _exact(
 def _sample_exactly(found: RowsFound, row: int, budget: Budget, generator: torch.Generator) -> None:
     assert found.samples is not None
     kept = found.samples[row]
-    one = ExactInference(found.model, found.evidence(row), memory_limit=budget.memory)
-    kept[:] = one.sample(len(kept), generator)
+    with budget.watched("the table"):
+        one = ExactInference(found.model, found.evidence(row), memory_limit=budget.memory)
+        kept[:] = one.sample(len(kept), generator)
 
 
 def _trained(
@@ -211,13 +212,15 @@ def _trained(
     settings: dict[str, Any],
 ) -> Sampler:
     """A sampler for these rows: given a fixed set if all observe the same, else any evidence."""
-    refuse_training(model, budget.memory, is_for_evidence=True)
     always = pattern.always_observed
-    observed: str | list[str] | None = "any"
+    kind: EvidenceFor = "any"
     if pattern.most_observed == 0:
-        observed = None
+        kind = None
     elif pattern.is_same and len(always) < model.num_variables:
-        observed = [model.variables[v].name for v in always]
+        kind = tuple(always)
+    with budget.watched("training"):
+        refuse_training(model, budget.memory, kind)
+    observed = [model.variables[v].name for v in kind] if isinstance(kind, tuple) else kind
     settings = {"time_limit": budget.leaving(_ROWS_SHARE, math.inf), **settings}
     return fit(
         model,

@@ -53,18 +53,21 @@ def sample_stream(
     engine = None
     if not isinstance(source, Sampler):
         block_bytes = at_once * _BYTES_PER_VALUE * source.num_variables
-        engine = ExactInference(
-            source,
-            evidence,
-            memory_limit=max(budget.memory - block_bytes, 1),
-            progress=budget.watching("the first sample"),
-        )
+        with budget.watched("the first sample"):
+            engine = ExactInference(
+                source,
+                evidence,
+                memory_limit=max(budget.memory - block_bytes, 1),
+                progress=budget.watching("the first sample"),
+            )
     for start in range(0, num_samples, at_once):
         count = min(at_once, num_samples - start)
         if budget.time_limit is not None and budget.is_over:
             raise TimeLimitError(f"sample {start + 1} of {num_samples}", budget.time_limit)
         if engine is not None:
-            yield engine.sample(count, generator), None
+            with budget.watched(f"sample {start + 1} of {num_samples}"):
+                drawn = engine.sample(count, generator)
+            yield drawn, None
         else:
             assert isinstance(source, Sampler)
             yield _drawn(source, count, generator, evidence, budget, is_judged=start == 0)

@@ -20,6 +20,7 @@ from deltaai.answering.row_pattern import RowPattern
 from deltaai.answering.rows_found import RowsFound
 from deltaai.answering.table_answer import TableAnswer
 from deltaai.arguments import MOST_SAMPLES, checked_count
+from deltaai.budget import Budget
 from deltaai.errors import EvidenceError
 from deltaai.fitting import Sampler
 from deltaai.io import rows_from_table
@@ -61,7 +62,8 @@ def query_table(
         sampled; the others are ``"unchecked"``.
     check_samples : samples of a second opinion (4,000).
     memory_limit : bytes that may be used, also as ``"4GB"`` (default: half of what is free).
-    time_limit : seconds that may be used; rows that are not reached say so in their doubts.
+    time_limit : seconds that may be used, from the call on; rows that are not reached say so in
+        their doubts.
     seed : of all randomness.
     progress : whether to show bars while it takes long; by default in a terminal and in a notebook.
         A function is called with the fraction of the rows that is done.
@@ -75,6 +77,40 @@ def query_table(
     >>> answer.probabilities[:, 1].round(3).tolist(), answer.status
     ([0.708, 0.5], ('exact', 'exact'))
     """
+    return query_table_within(
+        Budget.of(memory_limit, time_limit),
+        source,
+        evidence,
+        of,
+        method=method,
+        num_samples=num_samples,
+        samples=samples,
+        check_rows=check_rows,
+        check_samples=check_samples,
+        seed=seed,
+        progress=progress,
+        watch=watch,
+        **settings,
+    )
+
+
+def query_table_within(
+    budget: Budget,
+    source: FactorGraph | Sampler | str | Path,
+    evidence: object,
+    of: Sequence[Asked] | None = None,
+    *,
+    method: str = "auto",
+    num_samples: int | None = None,
+    samples: int = 0,
+    check_rows: int = CHECKED_ROWS,
+    check_samples: int | None = None,
+    seed: int = 0,
+    progress: bool | Progress | None = None,
+    watch: Callable[[TrainingProgress], None] | None = None,
+    **settings: Any,  # noqa: ANN401
+) -> TableAnswer:
+    """Answer like :func:`query_table`, by a clock that runs already."""
     with reporting(progress, watch, "answering") as reports:
         question = resolve(
             source,
@@ -84,8 +120,7 @@ def query_table(
             num_samples=num_samples,
             usual_samples=NUM_SAMPLES,
             check_samples=check_samples,
-            memory_limit=memory_limit,
-            time_limit=time_limit,
+            budget=budget,
             seed=seed,
         )
         return _answered(question, of, samples, check_rows, settings, reports)

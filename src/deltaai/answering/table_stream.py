@@ -70,14 +70,21 @@ def query_stream(
     pattern = answerer = None
     if not cases.is_repeatable:
         answerer = _at_once(source, beside, asked, choices)
-        cases = cases if answerer else cases.repeatable(budget)
+        with budget.watched("the table of evidence"):
+            cases = cases if answerer else cases.repeatable(budget)
     if answerer is None:
-        pattern = RowPattern.of(cases.blocks(at_once), model.num_variables, budget)
+        with budget.watched("the table of evidence"):
+            pattern = RowPattern.of(cases.blocks(at_once), model.num_variables, budget)
         if pattern.num_rows <= at_once:  # a few rows may have exact plans of their own
             choices |= {"alone": lambda: _evidence(model, cases.blocks(at_once))}
         answerer = RowAnswerer.of(source, pattern, beside, asked, **choices)
     done, num_rows = 0, None if pattern is None else max(pattern.num_rows, 1)
-    for rows in cases.blocks(at_once):
+    blocks = cases.blocks(at_once)
+    while True:
+        with budget.watched(f"row {done + 1}"):
+            rows = next(blocks, None)
+        if rows is None:
+            break
         if done:
             budget.check(f"row {done + 1}")
         found = RowsFound(model, rows, asked, samples)

@@ -15,6 +15,7 @@ from deltaai.exact import Cutset, ExactCost, exact_cost, find_cutset, without_fi
 from deltaai.fitting import TrainingCost
 from deltaai.graphs import Elimination, best_elimination, eliminate
 from deltaai.models import FactorGraph, Reduction
+from deltaai.watch import at_most
 
 Method = Literal["exact", "exact after evidence", "exact in parts", "amortised", "cannot"]
 
@@ -30,6 +31,7 @@ _MOST_SECONDS_IN_PARTS = 600.0
 # limit of time that they may take.
 _MOST_ORDERS, _SECONDS_PER_ORDER, _ORDERS_SHARE = 64, 1.5e-5, 0.1
 _SEARCH_SHARE = 0.25
+_LATEST_SHARE = 0.5  # of the time that is left, however slow the machine is
 
 
 @dataclass(frozen=True)
@@ -131,13 +133,15 @@ def in_parts(way: Way, limits: Limits, search_seconds: float | int) -> Way | Non
     """A way that fixes some variables at a time, if one is found that takes bearable time."""
     assert way.reduction is not None
     most_seconds = _MOST_SECONDS_IN_PARTS if limits.seconds is None else limits.seconds
-    cutset = find_cutset(
-        way.reduction.model,
-        limits.memory,
-        most_entries=most_seconds / _SECONDS_PER_ENTRY,
-        search_seconds=min(search_seconds, _SEARCH_SHARE * most_seconds),
-        elimination=way.elimination,
-    )
+    cutset = None
+    with at_most(_LATEST_SHARE):
+        cutset = find_cutset(
+            way.reduction.model,
+            limits.memory,
+            most_entries=most_seconds / _SECONDS_PER_ENTRY,
+            search_seconds=min(search_seconds, _SEARCH_SHARE * most_seconds),
+            elimination=way.elimination,
+        )
     if cutset is None:
         return None
     if not cutset.variables:  # the search came upon an order that fits

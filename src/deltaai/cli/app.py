@@ -7,12 +7,12 @@ and completion do without. How the program begins and ends is in :mod:`deltaai.c
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import deltaai
-from deltaai.arguments import checked_bytes
+from deltaai.budget import Budget
 from deltaai.cli.console import set_verbosity
 from deltaai.cli.entry import main as main  # noqa: PLC0414 - where installed scripts look for it
 from deltaai.cli.options import (
@@ -78,13 +78,13 @@ def plan(
     """Say what an answer would cost, one way and another, without computing it."""
     from deltaai.cli.planning import run_plan
 
+    budget = Budget.of(memory_limit, time_limit)
     one_format(json=json, csv=csv)
     run_plan(
         file,
         evidence or [],
         evidence_file,
-        memory_limit=memory_limit,
-        time_limit=time_limit,
+        budget=budget,
         is_json=json,
         is_csv=csv,
     )
@@ -94,6 +94,7 @@ def plan(
 def check(
     file: ModelFile,
     memory_limit: MemoryLimit = None,
+    time_limit: TimeLimit = None,
     json: AsJson = False,
     csv: AsCsv = False,
     quiet: Quiet = False,
@@ -102,8 +103,9 @@ def check(
     """Read a model, report its structure, and warn about what looks wrong."""
     from deltaai.cli.planning import run_check
 
+    budget = Budget.of(memory_limit, time_limit)
     one_format(json=json, csv=csv)
-    run_check(file, memory_limit=memory_limit, is_json=json, is_csv=csv)
+    run_check(file, budget=budget, is_json=json, is_csv=csv)
 
 
 @app.command()
@@ -166,11 +168,12 @@ def query(
     Many cases: deltaai query asia --evidence-file cases.csv -o posteriors.csv
     """
     from deltaai.cli.outputs import Output, check_outputs
-    from deltaai.cli.parsing import parse_evidence, parse_names
+    from deltaai.cli.parsing import parse_names
     from deltaai.cli.query import run_query
-    from deltaai.cli.sources import model_of, read_source
+    from deltaai.cli.sources import model_of, read_observed, read_source
     from deltaai.cli.tables import is_table, run_table
 
+    budget = Budget.of(memory_limit, time_limit)
     one_format(json=json, csv=csv)
     check_outputs(
         [
@@ -181,14 +184,9 @@ def query(
     )
     if output is not None:
         json, csv = output.suffix.lower() == ".json", output.suffix.lower() == ".csv"
-    source = read_source(file)
+    source = read_source(file, budget)
     model = model_of(source)
-    settings = {
-        "method": method,
-        "memory_limit": checked_bytes(memory_limit),
-        "time_limit": time_limit,
-        "seed": seed,
-    }
+    settings: dict[str, Any] = {"method": method, "seed": seed}
     given = {"num_samples": num_samples, "check_samples": check_samples}
     settings |= {name: count for name, count in given.items() if count is not None}
     names = parse_names(of, model)
@@ -204,6 +202,7 @@ def query(
             output=output,
             is_json=json,
             is_csv=csv,
+            budget=budget,
             settings=settings,
         )
         return
@@ -211,12 +210,13 @@ def query(
         raise ConfigError("--samples is for many cases; for one, see deltaai sample")
     run_query(
         source,
-        parse_evidence(evidence or [], evidence_file, model),
+        read_observed(evidence or [], evidence_file, model, budget),
         names,
         most_likely=most_likely,
         output=output,
         is_json=json,
         is_csv=csv,
+        budget=budget,
         settings=settings,
     )
 
@@ -246,6 +246,7 @@ def fit(
         ),
     ] = "delta",
     steps: Annotated[int | None, typer.Option(help="Updates (from the model).")] = None,
+    memory_limit: MemoryLimit = None,
     time_limit: TrainingTimeLimit = None,
     smoothing: Annotated[
         float | None,
@@ -291,6 +292,10 @@ def fit(
         "time_limit": time_limit,
         "smoothing": smoothing,
     }
+    chosen = parse_settings(
+        settings or [], {name: value for name, value in named.items() if value is not None}
+    )
+    budget = Budget.of(memory_limit, chosen.get("time_limit"))
     run_fit(
         file,
         output,
@@ -302,9 +307,8 @@ def fit(
         evidence=evidence,
         is_json=json,
         is_csv=csv,
-        settings=parse_settings(
-            settings or [], {name: value for name, value in named.items() if value is not None}
-        ),
+        budget=budget,
+        settings=chosen,
     )
 
 
@@ -331,22 +335,21 @@ def sample(
     Example: deltaai sample grid.dai -n 1000 --evidence x3=1 -o samples.csv
     """
     from deltaai.cli.outputs import Output, check_outputs
-    from deltaai.cli.parsing import parse_evidence
     from deltaai.cli.sampling import run_sample
-    from deltaai.cli.sources import model_of, read_source
+    from deltaai.cli.sources import model_of, read_observed, read_source
 
+    budget = Budget.of(memory_limit, time_limit)
     one_format(json=json, csv=csv)
     check_outputs(
         [Output("--output", output, "samples", (".csv", ".json", ".npz"))], [file, evidence_file]
     )
-    source = read_source(file)
+    source = read_source(file, budget)
     run_sample(
         source,
-        parse_evidence(evidence or [], evidence_file, model_of(source)),
+        read_observed(evidence or [], evidence_file, model_of(source), budget),
         number,
         seed=seed,
-        memory_limit=checked_bytes(memory_limit),
-        time_limit=time_limit,
+        budget=budget,
         output=output,
         is_json=json,
         is_csv=csv,

@@ -69,11 +69,19 @@ MemoryLimit = Annotated[
 ]
 TimeLimit = Annotated[
     float | None,
-    typer.Option(metavar="SECONDS", help="Time an answer may take.", callback=_check_seconds),
+    typer.Option(
+        metavar="SECONDS",
+        help="Time an answer may take, reading the files included; loading the program is not.",
+        callback=_check_seconds,
+    ),
 ]
 TrainingTimeLimit = Annotated[
     float | None,
-    typer.Option(metavar="SECONDS", help="Time to train and judge.", callback=_check_seconds),
+    typer.Option(
+        metavar="SECONDS",
+        help="Time to read the model, train and judge; loading the program is not counted.",
+        callback=_check_seconds,
+    ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of all randomness.", callback=_check_seed)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

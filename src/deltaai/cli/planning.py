@@ -7,12 +7,10 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from deltaai.answering import check as check_model
-from deltaai.answering import plan as make_plan
-from deltaai.arguments import checked_bytes
+from deltaai.answering import check_within, plan_within
+from deltaai.budget import Budget
 from deltaai.cli import show
-from deltaai.cli.parsing import parse_evidence
-from deltaai.io import read
+from deltaai.cli.sources import read_model, read_observed
 
 
 def run_plan(
@@ -20,19 +18,14 @@ def run_plan(
     evidence: Sequence[str],
     evidence_file: Path | None,
     *,
-    memory_limit: str | None,
-    time_limit: float | None,
+    budget: Budget,
     is_json: bool,
     is_csv: bool,
 ) -> None:
     """Show the plan of a question."""
-    model = read(file)
-    planned = make_plan(
-        model,
-        parse_evidence(evidence, evidence_file, model),
-        memory_limit=checked_bytes(memory_limit),
-        time_limit=time_limit,
-    )
+    model = read_model(file, budget)
+    observed = read_observed(evidence, evidence_file, model, budget)
+    planned = plan_within(budget, model, observed)
     if is_json:
         show.as_json(planned)
     elif is_csv:
@@ -45,9 +38,9 @@ def run_plan(
         show.figures(title, planned.rows())
 
 
-def run_check(file: Path, *, memory_limit: str | None, is_json: bool, is_csv: bool) -> None:
+def run_check(file: Path, *, budget: Budget, is_json: bool, is_csv: bool) -> None:
     """Show what a model is like, and what looks wrong in it."""
-    report = check_model(read(file), memory_limit=checked_bytes(memory_limit))
+    report = check_within(budget, read_model(file, budget))
     if is_json:
         show.as_json(report)
     elif is_csv:

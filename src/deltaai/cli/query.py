@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from deltaai.answering import most_likely as most_likely_state
-from deltaai.answering import query as ask
+from deltaai.answering import query_within
+from deltaai.budget import Budget
 from deltaai.cli import show
 from deltaai.cli.progress import bars
 from deltaai.errors import DeltaAIError
@@ -28,6 +29,7 @@ def run_query(
     output: Path | None,
     is_json: bool,
     is_csv: bool,
+    budget: Budget,
     settings: dict[str, Any],
 ) -> None:
     """Ask, and show the answer."""
@@ -38,8 +40,8 @@ def run_query(
     model = source.model if isinstance(source, Sampler) else source
     with bars() as shown, nothing_kept():
         reports: dict[str, Any] = {"progress": shown.fraction or False, "watch": shown.training}
-        answer: Answer = ask(source, observed, names, **settings, **reports)
-        best = _most_likely(model, observed, answer, shown) if most_likely else None
+        answer: Answer = query_within(budget, source, observed, names, **settings, **reports)
+        best = _most_likely(model, observed, answer, budget, shown) if most_likely else None
     if answer.plan is not None:
         show.detail(f"plan: {answer.plan.method}, because {answer.plan.reason}")
     show.notes(answer.notes)
@@ -71,11 +73,16 @@ def nothing_kept() -> Iterator[None]:
 
 
 def _most_likely(
-    model: FactorGraph, observed: Mapping[str, str | int], answer: Answer, shown: Reports
+    model: FactorGraph,
+    observed: Mapping[str, str | int],
+    answer: Answer,
+    budget: Budget,
+    shown: Reports,
 ) -> MostLikely:
     if answer.plan is None or not answer.plan.is_exact:
         raise DeltaAIError("--map is found exactly, which does not fit here: leave it out")
-    return most_likely_state(answer.plan, model, observed, shown.fraction)
+    watching = budget.watching("the most likely state", shown.fraction)
+    return most_likely_state(answer.plan, model, observed, watching)
 
 
 def _print(

@@ -32,8 +32,7 @@ def run_sample(
     number: int,
     *,
     seed: int,
-    memory_limit: int | None,
-    time_limit: float | None,
+    budget: Budget,
     output: Path | None,
     is_json: bool,
     is_csv: bool,
@@ -43,7 +42,6 @@ def run_sample(
         raise DeltaAIError(f"the number of samples is {number}: it must be at least 1")
     if output is not None and output.suffix.lower() not in {".csv", ".json", ".npz"}:
         raise DeltaAIError(f"{output}: samples are written to .csv, .json or .npz files")
-    budget = Budget.of(memory_limit, time_limit)
     generator = generator_of(seed)
     model = source.model if isinstance(source, Sampler) else source
     form = output.suffix.lower() if output is not None else ".json" if is_json else ".csv"

@@ -25,7 +25,7 @@ from deltaai.cli.progress import bars
 from deltaai.cli.query import nothing_kept
 from deltaai.errors import DeltaAIError, OutputError, TimeLimitError
 from deltaai.fitting import Sampler
-from deltaai.io import CaseStream
+from deltaai.io import CaseStream, WatchedStream
 from deltaai.models import FactorGraph
 
 STANDARD_INPUT = Path("-")
@@ -49,13 +49,12 @@ def run_table(
     output: Path | None,
     is_json: bool,
     is_csv: bool,
+    budget: Budget,
     settings: dict[str, Any],
 ) -> None:
     """Ask about every case, and show or write the answers as they come."""
     if (samples > 0) != (samples_output is not None):
         raise DeltaAIError("--samples and --samples-output go together")
-    choices = dict(settings)
-    budget = Budget.of(choices.pop("memory_limit", None), choices.pop("time_limit", None))
     model = source.model if isinstance(source, Sampler) else source
     cases = _cases(file, model)
     late: TimeLimitError | None = None
@@ -71,7 +70,7 @@ def run_table(
         with bars("answering") as shown:
             reports: dict[str, Any] = {"progress": shown.fraction, "watch": shown.training}
             answers = query_stream(
-                source, cases, names, samples=samples, budget=budget, **choices, **reports
+                source, cases, names, samples=samples, budget=budget, **settings, **reports
             )
             try:
                 for answer in answers:
@@ -100,10 +99,16 @@ def run_table(
 def _cases(file: Path, model: FactorGraph) -> CaseStream:
     if file != STANDARD_INPUT:
         return CaseStream.of_file(file, model)
-    stream = getattr(sys.stdin, "buffer", None)
-    if stream is None:  # somebody put a text in its place
-        stream = io.BytesIO(sys.stdin.read().encode())
-    return CaseStream.passing("standard input", stream, model)
+    return CaseStream.passing("standard input", _standard_input(), model)
+
+
+def _standard_input() -> io.BufferedIOBase:
+    """Bytes that are waited for no longer than there is time, if a system is behind them."""
+    try:
+        return io.BufferedReader(WatchedStream(sys.stdin.fileno(), is_owner=False))
+    except (OSError, ValueError):  # somebody put another stream in its place
+        stream = getattr(sys.stdin, "buffer", None)
+        return stream or io.BytesIO(sys.stdin.read().encode())
 
 
 class _Writer:

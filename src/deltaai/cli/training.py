@@ -13,9 +13,9 @@ from deltaai.cli import show
 from deltaai.cli.outputs import Output, check_outputs
 from deltaai.cli.parsing import parse_names
 from deltaai.cli.progress import bars
+from deltaai.cli.sources import read_model
 from deltaai.errors import ConfigError, DeltaAIError, OutputError
 from deltaai.fitting import Sampler, fit
-from deltaai.io import read
 from deltaai.randomness import generator_of
 from deltaai.training import settle_earlier
 
@@ -36,6 +36,7 @@ def run_fit(
     evidence: str | None,
     is_json: bool,
     is_csv: bool,
+    budget: Budget,
     settings: dict[str, Any],
 ) -> None:
     """Train, save, and say how good the sampler is."""
@@ -53,10 +54,8 @@ def run_fit(
     settle_earlier(checkpoint, resume=resume, restart=restart)
     if resume and not checkpoint.exists():
         raise ConfigError(f"nothing to resume: there is no {checkpoint}")
-    budget = Budget.of(None, settings.get("time_limit"))
+    model = read_model(file, budget)
     settings = settings | {"time_limit": budget.leaving(_JUDGING_SHARE, _JUDGING_SECONDS)}
-    model = read(file)
-    show.detail(f"read {file}: {show.plural(model.num_variables, 'variable')}")
     try:
         with bars() as shown:
             sampler = fit(
@@ -70,6 +69,7 @@ def run_fit(
                 metrics=metrics,
                 progress=False,
                 watch=shown.training,
+                memory_limit=budget.memory,
                 **{"checkpoint_every": _CHECKPOINT_EVERY} | settings,
             )
         show.detail(f"trained with {sampler.config.to_dict()}")

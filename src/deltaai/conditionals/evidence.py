@@ -26,6 +26,7 @@ import torch
 from deltaai.conditionals.heads import Head
 from deltaai.conditionals.layout import Layout
 from deltaai.graphs import ChordalGraph, Dag, UndirectedGraph
+from deltaai.watch import look
 
 MOST_CONTEXT = 128  # variables after it whose evidence a conditional sees
 
@@ -114,6 +115,7 @@ def _graph_and_after(
 
 def _nearest(graph: UndirectedGraph, start: int, wanted: set[int], most: int) -> tuple[int, ...]:
     """Vertices of a set in the order of a breadth-first search, so many at most; ascending."""
+    look()
     found: list[int] = []
     seen, queue = {start}, deque([start])
     while queue and len(found) < most:

@@ -27,6 +27,7 @@ from torch import Tensor
 from deltaai.conditionals.encoding import Encoding
 from deltaai.conditionals.heads import Categorical, Head
 from deltaai.errors import ModelError
+from deltaai.watch import look
 
 # Numbers of inputs that share a block: up to the next of these.
 _STEPS = (0, 1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128)
@@ -269,6 +270,7 @@ def _block(
     width = num_flipped + max(len(context[v]) for v in variables)
     seen = np.full((len(variables), width), num_variables, dtype=np.int64)
     for place, variable in enumerate(variables):
+        look()
         seen[place, : len(inputs[variable])] = inputs[variable]
         last = num_flipped + len(context[variable])
         seen[place, num_flipped:last] = context[variable]

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from deltaai.conditionals.base import Conditionals, Context, Known
 from deltaai.conditionals.layout import Block, Layout
 from deltaai.errors import ConfigError
+from deltaai.watch import look
 
 
 class LocalConditionals(Conditionals):
@@ -77,6 +78,7 @@ class LocalConditionals(Conditionals):
         change = flipped - features
         rows, flips = [], []
         for block, networks in zip(self.layout.blocks, self._networks, strict=True):
+            look()
             inputs = gather_inputs(block, features)
             moves = gather_inputs(block, change, block.num_flipped)
             base, moved = networks.with_flips(inputs, moves, _mask_of(block, known), context)

@@ -37,6 +37,7 @@ from deltaai.exact.log_tables import (
 from deltaai.exact.memory import most_waiting
 from deltaai.graphs import Elimination
 from deltaai.models import FactorGraph
+from deltaai.watch import look
 
 Reduce = Callable[[Tensor, Tensor, Tensor], None]  # table with v's axis first, scratch, result
 Report = Callable[[int], None]  # told how many table entries were worked through
@@ -115,6 +116,7 @@ class BucketTree:
         """
         self.holds = None  # nothing valid while they are being sent
         for variable in range(self.num_variables):
+            look()
             bucket, other = self._bucket(variable)
             reduce(bucket, other, self._messages[variable].values)
             report(bucket.numel())
@@ -162,6 +164,7 @@ class BucketTree:
         top = len(waiting)
         stack[:top] = 1.0
         while waiting:
+            look()
             variable = waiting.pop()
             start = top - self._front_sizes[variable]
             joint = self.conditional(variable)
@@ -184,6 +187,7 @@ class BucketTree:
         device = self._buffers[0].device
         columns = torch.zeros(self.num_variables, batch, dtype=torch.long, device=device)
         for variable in reversed(range(self.num_variables)):
+            look()
             num_states = self.sizes[variable]
             logits = torch.zeros(batch, num_states, dtype=torch.float64, device=device)
             for table in self._operands(variable):

@@ -20,6 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from deltaai.models import FactorGraph, checked_log_tables
+from deltaai.watch import look
 
 Scope = tuple[int, ...]
 Sizes = Sequence[int]
@@ -48,6 +49,7 @@ def sorted_tables(model: FactorGraph, order: Sequence[int]) -> tuple[list[LogTab
                 continue
             ranks, places = rank[group.scopes].sort(dim=1)
             for scope, axes, table in zip(ranks.tolist(), places.tolist(), tables, strict=True):
+                look()
                 found.append(LogTable(tuple(scope), table.permute(axes).reshape(-1)))
     return found, constant
 

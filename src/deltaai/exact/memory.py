@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deltaai.graphs import Elimination
+from deltaai.watch import look
 
 BYTES_PER_ENTRY = 8  # everything exact is float64
 # Scratch tables of the largest clique's size, and one more for what torch needs inside.
@@ -67,4 +68,5 @@ def most_waiting(
 
 
 def _product(variables: Sequence[int], num_states: Sequence[int]) -> int:
+    look()
     return math.prod(num_states[v] for v in variables)

@@ -13,10 +13,11 @@ from deltaai.fitting.loading import load_sampler
 from deltaai.fitting.posterior import bytes_of_samples
 from deltaai.fitting.runs import set_up_run
 from deltaai.fitting.sampler import DRAWN_PER_SAMPLE, Sampler
-from deltaai.fitting.spec import SamplerSpec
+from deltaai.fitting.spec import EvidenceFor, SamplerSpec
 
 __all__ = [
     "DRAWN_PER_SAMPLE",
+    "EvidenceFor",
     "Sampler",
     "SamplerSpec",
     "TrainingCost",

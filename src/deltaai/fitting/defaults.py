@@ -15,21 +15,21 @@ from typing import Any, cast, get_args
 import torch
 
 from deltaai.arguments import checked_choice, checked_count
-from deltaai.conditionals import MOST_CONTEXT, without_vertices
+from deltaai.conditionals import without_vertices
+from deltaai.fitting.spec import EvidenceFor, SamplerSpec
+from deltaai.fitting.training_memory import training_bytes
 from deltaai.graphs import ChordalGraph, eliminate, min_fill_order
 from deltaai.models import FactorGraph
 from deltaai.objectives import BalanceName
+from deltaai.sampling import Orders
 from deltaai.training import ObjectiveName, TrainingConfig
 
 _HIDDEN_MILD, _HIDDEN_PEAKED = 16, 32
 _PEAKED = 4.0  # nats that one flip changes the log score by, on average
 _MEDIUM = 2.0
 _WORK = 6_000_000  # hidden units times flips times states in one update
-# What training takes: bytes of a weight with its gradient and Adam's moments, of a hidden unit of a
-# flip on the way forward and back, and in any case; seconds of an update, and for each unit in it.
-_BYTES_PER_WEIGHT, _BYTES_PER_UNIT, _LEAST_BYTES = 20, 28, 2**26
 _DRAWING_BYTES, _COLUMNS_PER_MEMORY = 2**28, 4
-_SECONDS_PER_UPDATE, _SECONDS_PER_UNIT = 2e-3, 6e-9
+_SECONDS_PER_UPDATE, _SECONDS_PER_UNIT = 2e-3, 6e-9  # and of a hidden unit in it
 
 
 def peakedness(model: FactorGraph) -> float:
@@ -103,7 +103,7 @@ class TrainingCost:
 
     Parameters
     ----------
-    peak_bytes : memory at the worst moment, beyond that of the model.
+    peak_bytes : memory at the worst moment of training, beyond that of the model.
     seconds : time on one core, roughly.
     """
 
@@ -111,29 +111,29 @@ class TrainingCost:
     seconds: float
 
 
-def training_cost(model: FactorGraph, *, is_for_evidence: bool = False) -> TrainingCost:
+def training_cost(model: FactorGraph, evidence: EvidenceFor = None) -> TrainingCost:
     """Predict the cost of ``fit`` with default settings, from the sizes of its batches alone.
 
     Parameters
     ----------
-    is_for_evidence : whether conditionals also see the evidence among their descendants.
+    evidence : ``"any"``, or the variables that are observed every time.
     """
-    graph = suitable_graph(model)
-    num_context = 0
-    if is_for_evidence:  # of each variable half of the others come after it, on average
-        num_context = model.num_variables * min(model.num_variables // 2, MOST_CONTEXT)
-    num_slots, hidden = graph.num_edges, suitable_hidden(model, "local")
+    graph = suitable_graph(model, evidence if isinstance(evidence, tuple) else ())
+    spec = SamplerSpec(evidence=evidence)
+    layout = spec.layout(model, Orders.of(graph, spec.orders))
+    num_slots, hidden = layout.num_slots, suitable_hidden(model, "local")
     config = suitable_config(model, num_slots, hidden, "local", is_many=False)
+    peak_bytes = training_bytes(
+        layout,
+        hidden,
+        config.batch_size,
+        config.evaluation_samples,
+        takes_masks=spec.has_masks,
+    )
     units = hidden * (num_slots + model.num_variables)  # of all networks, flips included
-    weights = _BYTES_PER_WEIGHT * hidden * int(_features_of_parents(graph, model))
-    training = _BYTES_PER_UNIT * config.batch_size * units
-    features = int(model.state_offsets[-1])
-    columns = columns_at_once(num_slots + num_context, model.num_variables)
-    drawing = 4 * columns * (2 * features + num_slots)
-    context = num_context * (_BYTES_PER_WEIGHT * 2 * hidden + 4 * 4 * config.batch_size)
     updates = config.steps + config.polish_steps
     seconds = updates * (_SECONDS_PER_UPDATE + _SECONDS_PER_UNIT * config.batch_size * units)
-    return TrainingCost(weights + training + drawing + context + _LEAST_BYTES, seconds)
+    return TrainingCost(peak_bytes, seconds)
 
 
 def columns_at_once(
@@ -151,11 +151,6 @@ def columns_at_once(
     each = 4 * (num_slots + _HIDDEN_PEAKED * num_variables)
     within = min(_DRAWING_BYTES, memory // _COLUMNS_PER_MEMORY)
     return min(max(within // max(each, 1), 16), 8192)
-
-
-def _features_of_parents(graph: ChordalGraph, model: FactorGraph) -> int:
-    edges = torch.from_numpy(graph.edges())
-    return int((model.num_states[edges].amax(1) - 1).sum()) if len(edges) else 0
 
 
 def flat_log_partition(model: FactorGraph, objective: BalanceName) -> float:

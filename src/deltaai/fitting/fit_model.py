@@ -20,14 +20,17 @@ from deltaai.arguments import (
     checked_path,
     checked_seed,
 )
-from deltaai.conditionals import Family, refuse_zeros, without_vertices
+from deltaai.budget import Budget
+from deltaai.conditionals import Family, Layout, refuse_zeros, without_vertices
 from deltaai.errors import ConfigError, ModelError, Setting, StateError, shown
 from deltaai.fitting.defaults import suitable_config, suitable_graph, suitable_hidden
 from deltaai.fitting.initial import check_initial, start_from_messages
 from deltaai.fitting.runs import default_most_observed, set_up_run
 from deltaai.fitting.sampler import Sampler
 from deltaai.fitting.spec import EvidenceFor, SamplerSpec
+from deltaai.fitting.training_memory import training_bytes
 from deltaai.graphs import ChordalGraph
+from deltaai.heap import hand_back
 from deltaai.io import as_model, is_there
 from deltaai.models import FactorGraph, States, smoothed
 from deltaai.progress import Fraction, fractions_of, reporting
@@ -35,6 +38,7 @@ from deltaai.sampling import OrdersKind
 from deltaai.threads import limited_threads
 from deltaai.training import (
     MetricsLog,
+    TrainingConfig,
     TrainingProgress,
     give_up,
     inverse_temperature_at,
@@ -69,7 +73,8 @@ def fit(
     progress: bool | Fraction | None = None,
     watch: Callable[[TrainingProgress], None] | None = None,
     threads: int = 1,
-    device: torch.device | str = "cpu",
+    memory_limit: int | str | None = None,
+    device: torch.device | str | None = None,
     **settings: Any,  # noqa: ANN401
 ) -> Sampler:
     """Train a sampler for a model, with the local Delta objective unless another is named.
@@ -108,7 +113,10 @@ def fit(
         called with the fraction done.
     watch : called after every update.
     threads : threads for training; more than one pays only for wide models on a quiet machine.
-    device : where to train, such as ``"cuda"``; the sampler stays there.
+    memory_limit : bytes that may be used, also as ``"4GB"`` (default: half of what is free).
+        A limit of time counts from the call on, reading and setting up included.
+    device : where to train, such as ``"cuda"``; the sampler stays there. By default, where the
+        model is.
     settings : any field of ``TrainingConfig``, such as ``steps``, ``time_limit`` or ``objective``.
 
     Examples
@@ -119,56 +127,62 @@ def fit(
     >>> sampler.log_partition(1000).ess_fraction > 0.9
     True
     """
-    entered = time.perf_counter()
-    model, seed = _checked_model(model).to(device=device), checked_seed(seed)
+    entered, budget = time.perf_counter(), Budget.of(memory_limit, settings.get("time_limit"))
+    with budget.watched(f"the model in {model}" if isinstance(model, str | Path) else "it"):
+        model = _checked_model(model, device)
+    seed = checked_seed(seed)
     threads = checked_count("threads", threads, 1, _MOST_THREADS)
     resume, restart = checked_flag("resume", resume), checked_flag("restart", restart)
     path = None if checkpoint is None else checked_path(checkpoint, "checkpoint")
     settle_earlier(path, resume=resume, restart=restart)
     is_resumed = resume and path is not None and is_there(path)
     log_path = None if metrics is None else checked_path(metrics, "metrics")
-    asked: dict[str, Any] = {
-        "orders": orders,
-        "family": family,
-        "hidden": hidden,
-        "is_informed": is_informed,
-    }
-    asked |= {"evidence": _given(model, evidence), "smoothing": smoothing}
-    spec = _spec(model, start, asked)
-    target = model if spec.smoothing is None else smoothed(model, spec.smoothing)
-    refuse_zeros(target)
-    fixed = spec.evidence if isinstance(spec.evidence, tuple) else ()
-    _check_start(initial, start, fixed)
-    graph = suitable_graph(model, fixed) if start is None else _graph_of(start, model, fixed)
-    proposal, sources = spec.build(model, graph, seed=seed)
-    if start is not None:
-        proposal.conditionals.load_state_dict(start.proposal.conditionals.state_dict())
-    if states is not None:
-        settings = {"values": "data", **settings}
-    usual = {} if spec.evidence is None else WITH_EVIDENCE
-    config = suitable_config(
-        target,
-        proposal.layout.num_slots,
-        spec.hidden,
-        spec.family,
-        is_many=spec.orders == "many",
-        seed=seed,
-        **{**usual, **settings},
-    )
-    if initial is not None:
-        beta = inverse_temperature_at(config, 0)
-        start_from_messages(proposal.tempered(beta), spec.orders)
-    most_observed = _most_observed(most_observed, spec, model.num_variables)
-    identity: dict[str, str | int | float] = {
-        "model": model.content_hash(learned=False),
-        "spec": json.dumps(spec.to_dict(), sort_keys=True),
-        "start": "" if start is None else _hash_of(start.proposal.trained.state_dict().values()),
-        "initial": initial or "",
-        "states": "" if states is None else _content_hash(model, states),
-        "most_observed": -1 if most_observed is None else most_observed,
-    }
-    sampler = Sampler(model, proposal, sources, config, spec)
-    trainer = set_up_run(sampler, states=states, most_observed=most_observed, identity=identity)
+    with budget.watched("training"):
+        asked: dict[str, Any] = {
+            "orders": orders,
+            "family": family,
+            "hidden": hidden,
+            "is_informed": is_informed,
+        }
+        asked |= {"evidence": _given(model, evidence), "smoothing": smoothing}
+        spec = _spec(model, start, asked)
+        target = model if spec.smoothing is None else smoothed(model, spec.smoothing)
+        refuse_zeros(target)
+        fixed = spec.evidence if isinstance(spec.evidence, tuple) else ()
+        _check_start(initial, start, fixed)
+        graph = suitable_graph(model, fixed) if start is None else _graph_of(start, model, fixed)
+        proposal, sources = spec.build(model, graph, seed=seed)
+        if start is not None:
+            proposal.conditionals.load_state_dict(start.proposal.conditionals.state_dict())
+        usual: dict[str, Any] = {} if spec.evidence is None else WITH_EVIDENCE
+        usual = usual if states is None else {**usual, "values": "data"}
+        config = suitable_config(
+            target,
+            proposal.layout.num_slots,
+            spec.hidden,
+            spec.family,
+            is_many=spec.orders == "many",
+            seed=seed,
+            **{**usual, **settings},
+        )
+        if spec.family == "local":
+            _refuse_large(budget, proposal.layout, spec, config)
+        if initial is not None:
+            beta = inverse_temperature_at(config, 0)
+            start_from_messages(proposal.tempered(beta), spec.orders)
+        most_observed = _most_observed(most_observed, spec, model.num_variables)
+        identity: dict[str, str | int | float] = {
+            "model": model.content_hash(learned=False),
+            "spec": json.dumps(spec.to_dict(), sort_keys=True),
+            "start": ""
+            if start is None
+            else _hash_of(start.proposal.trained.state_dict().values()),
+            "initial": initial or "",
+            "states": "" if states is None else _content_hash(model, states),
+            "most_observed": -1 if most_observed is None else most_observed,
+        }
+        sampler = Sampler(model, proposal, sources, config, spec)
+        trainer = set_up_run(sampler, states=states, most_observed=most_observed, identity=identity)
     if is_resumed and path is not None:
         trainer.resume(path)
     elif restart and path is not None:
@@ -186,6 +200,8 @@ def fit(
         told = fractions_of(progress, watch) if callable(progress) else reports.training
         trainer.run(checkpoint=path, metrics=log, watch=told)
         sampler.history = [dict(row) for row in trainer.history]
+    del trainer  # its batches and moments are not needed any more
+    hand_back()
     return sampler
 
 
@@ -272,12 +288,28 @@ def _hash_of(tensors: Iterable[Tensor]) -> str:
     return digest.hexdigest()
 
 
-def _checked_model(model: FactorGraph | str | Path) -> FactorGraph:
-    """The model to train for."""
+def _checked_model(
+    model: FactorGraph | str | Path, device: torch.device | str | None
+) -> FactorGraph:
+    """The model to train for: itself, if it is where it should be, so that it may go on learning."""
     found = as_model(model)
     if found.num_variables == 0:
         raise ModelError("the model has no variables, so there is nothing to train")
-    return found
+    return found if device in (None, found.device) else found.to(device=device)
+
+
+def _refuse_large(
+    budget: Budget, layout: Layout, spec: SamplerSpec, config: TrainingConfig
+) -> None:
+    """Refuse updates that do not fit into memory."""
+    needed = training_bytes(
+        layout,
+        spec.hidden,
+        config.batch_size,
+        config.evaluation_samples,
+        takes_masks=spec.has_masks,
+    )
+    budget.refuse("the updates of training", needed, "raise it, or lower batch_size or hidden")
 
 
 def _content_hash(model: FactorGraph, states: States) -> str:

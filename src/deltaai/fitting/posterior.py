@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import torch
@@ -17,9 +18,11 @@ from torch import Tensor
 
 from deltaai.budget import Budget
 from deltaai.conditionals import Known, Proposal, known_given, known_under
+from deltaai.errors import NotAffordableError
 from deltaai.fitting.defaults import columns_at_once
 from deltaai.fitting.piece_clock import PieceClock
 from deltaai.graphs import maximum_cardinality_order
+from deltaai.heap import hand_back
 from deltaai.models import FactorGraph, Target
 from deltaai.sampling import (
     ON_POLICY,
@@ -55,6 +58,7 @@ _MOST_TIMES = 4  # as many samples as were asked for, where that helps
 _COPIES_MOVED, _COPIES, _NUMBERS_PER_SAMPLE, _SHARE_OF_SAMPLES = 7, 1, 24, 2
 # Share of the time for a check that a second opinion may take; the rest is for comparing.
 _OPINION_SHARE = 0.5
+_UNITS_ALIVE = 3  # copies of all hidden units, where all of them are evaluated at once
 
 
 def bytes_of_samples(num_samples: int, num_variables: int, *, is_moved: bool = False) -> int:
@@ -227,13 +231,12 @@ class EvidenceDrawer:
         self, row: dict[int, int], num_samples: int, generator: torch.Generator, budget: Budget
     ) -> WeightedSamples | None:
         """A second opinion, if there is time for it and then to compare."""
-        found = second_opinion(
-            self.model,
-            row,
-            generator,
-            num_samples=num_samples,
-            budget=budget.part(_OPINION_SHARE),
-        )
+        found, within = None, budget.part(_OPINION_SHARE)
+        with suppress(NotAffordableError), within.watched("the second opinion"):
+            found = second_opinion(
+                self.model, row, generator, num_samples=num_samples, budget=within
+            )
+        hand_back()
         return None if budget.is_over else found
 
     def judged(
@@ -303,7 +306,7 @@ class EvidenceDrawer:
     ) -> Float64[Tensor, "sample"]:
         """u(x) = log p~(x) - log q(x), with q given the evidence if it was trained for that."""
         found, scheduled = [], self._scheduled(row)
-        for part in torch.split(states, self._columns_at_once(budget)):
+        for part in torch.split(states, max(self._columns_at_once(budget) // _UNITS_ALIVE, 1)):
             _, observed = self._columns([row], len(part))
             known = self._known(scheduled, observed)
             given = observed if self.is_for_evidence else None

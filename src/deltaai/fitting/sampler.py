@@ -29,6 +29,7 @@ from deltaai.errors import ConfigError, EvidenceError, Setting, StateError
 from deltaai.fitting.network import TrainedNetwork
 from deltaai.fitting.posterior import EvidenceDrawer
 from deltaai.graphs import Dag
+from deltaai.heap import hand_back
 from deltaai.mcmc import annealed_chains
 from deltaai.models import Evidence, States, model_from_tensors, model_to_tensors, states_frame
 from deltaai.randomness import (
@@ -207,6 +208,7 @@ class Sampler(TrainedNetwork):
         joints = checked_joints(self.model, joints)
         drawing = budget.part(_DRAWING_SHARE)
         samples = self.posterior(evidence, num_samples, generator, budget=drawing)
+        hand_back()
         drawn = self.judged(
             samples, generator, check_samples=check_samples, budget=budget.part(_CHECKING_SHARE)
         )

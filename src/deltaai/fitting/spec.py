@@ -69,7 +69,7 @@ class SamplerSpec:
         num_together : random orders that share a batch.
         """
         orders = Orders.of(graph, self.orders, num_together)
-        layout = self._layout(model, orders)
+        layout = self.layout(model, orders)
         conditionals = build_conditionals(
             self.family,
             layout,
@@ -80,7 +80,8 @@ class SamplerSpec:
         target = Target(model, smoothing=self.smoothing)
         return Proposal(target, conditionals, knowledge=self.is_informed), orders
 
-    def _layout(self, model: FactorGraph, orders: Orders) -> Layout:
+    def layout(self, model: FactorGraph, orders: Orders) -> Layout:
+        """What each conditional may be given: variables of its orders, and perhaps evidence."""
         num_states, structure = model.num_states.tolist(), orders.structure
         if self.evidence == "any":
             return evidence_layout(num_states, structure, MOST_CONTEXT, model.device)

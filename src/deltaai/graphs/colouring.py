@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 
 from deltaai.graphs.undirected import UndirectedGraph
+from deltaai.watch import look
 
 
 def greedy_colouring(graph: UndirectedGraph) -> tuple[tuple[int, ...], ...]:
@@ -33,6 +34,7 @@ def greedy_colouring(graph: UndirectedGraph) -> tuple[tuple[int, ...], ...]:
     queue = [(0, -graph.degree(vertex), vertex) for vertex in range(graph.num_vertices)]
     heapq.heapify(queue)
     while queue:
+        look()
         _, _, vertex = heapq.heappop(queue)
         if colour[vertex] >= 0:
             continue  # an entry from before its neighbours showed more colours

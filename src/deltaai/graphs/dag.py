@@ -20,6 +20,7 @@ from deltaai.graphs.chordal import ChordalGraph, is_perfect_order, later_neighbo
 from deltaai.graphs.junction_tree import junction_tree
 from deltaai.graphs.orders import Order
 from deltaai.graphs.undirected import IntArray, UndirectedGraph
+from deltaai.watch import look
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,13 +83,13 @@ class Dag:
         Quadratic in the number of variables in the worst case; for models of up to thousands.
         """
         below = [0] * self.num_vertices  # sets as the bits of a whole number
+        num_entries = 0
         for vertex in reversed(self.order):
             for child in self.children[vertex]:
                 below[vertex] |= below[child] | 1 << child
-        return tuple(
-            tuple(place for place, bit in enumerate(reversed(f"{bits:b}")) if bit == "1")
-            for bits in below
-        )
+            num_entries += below[vertex].bit_count()
+            look(8 * num_entries)
+        return tuple(map(_places, below))
 
     @cached_property
     def levels(self) -> tuple[tuple[int, ...], ...]:
@@ -107,6 +108,12 @@ def _rows(keys: IntArray, values: IntArray, num_rows: int) -> tuple[tuple[int, .
     starts = np.concatenate(([0], np.cumsum(np.bincount(keys, minlength=num_rows)))).tolist()
     flat = values.tolist()
     return tuple(tuple(flat[start:stop]) for start, stop in pairwise(starts))
+
+
+def _places(bits: int) -> tuple[int, ...]:
+    """Where the ones of a whole number stand, the lowest first."""
+    look()
+    return tuple(place for place, bit in enumerate(reversed(f"{bits:b}")) if bit == "1")
 
 
 def random_dag(graph: ChordalGraph, rng: np.random.Generator) -> Dag:

@@ -9,13 +9,14 @@ vertices whose first later neighbour is v.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
-from deltaai.errors import GraphError
+from deltaai.errors import GraphError, NotAffordableError, TimeLimitError
 from deltaai.graphs.orders import (
     Order,
     maximum_cardinality_order,
@@ -24,11 +25,14 @@ from deltaai.graphs.orders import (
     sweep_order,
 )
 from deltaai.graphs.undirected import UndirectedGraph
+from deltaai.watch import at_most, look
 
 # No lucky tie-break brings tables of this many entries within reach of any machine.
 _LOG2_HOPELESS = 42
 # Denser graphs are too wide for exact inference in any order, so planning need not be thorough.
 _MOST_MIN_FILL_WORK = 20_000_000
+_BYTES_PER_ENTRY = 8  # of a front
+_SEARCH_SHARE = 0.3  # of the time that is left, once there is an order at all
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,15 +62,18 @@ class Elimination:
         """Edges of the chordal completion."""
         lengths = [len(front) for front in self.fronts]
         sources = np.repeat(np.arange(len(self.fronts)), lengths)
-        targets = np.fromiter((v for front in self.fronts for v in front), np.int64, sum(lengths))
+        targets = np.fromiter(chain.from_iterable(self.fronts), np.int64, sum(lengths))
         return np.stack((sources, targets), axis=1)
 
     def log2_table_sizes(self, num_states: Sequence[int]) -> np.ndarray:
         """Log2 of the number of joint states of each vertex and its front."""
         log_states = [math.log2(size) for size in num_states]
-        return np.array(
-            [log_states[v] + sum(log_states[u] for u in f) for v, f in enumerate(self.fronts)]
-        )
+
+        def log_size(vertex: int, front: tuple[int, ...]) -> float:
+            look()
+            return log_states[vertex] + sum(log_states[other] for other in front)
+
+        return np.array([log_size(v, front) for v, front in enumerate(self.fronts)])
 
     def cost(self, num_states: Sequence[int]) -> tuple[float, float]:
         """Log2 of the entries of all tables together, and of the largest: lower is better."""
@@ -84,7 +91,15 @@ def eliminate(graph: UndirectedGraph, order: Iterable[int]) -> Elimination:
     >>> eliminate(square, (0, 1, 2, 3)).fronts
     ((1, 3), (2, 3), (3,), ())
     """
-    order = tuple(order)
+    found = _eliminated(graph, tuple(order))
+    assert found is not None
+    return found
+
+
+def _eliminated(
+    graph: UndirectedGraph, order: Order, most_entries: int | None = None
+) -> Elimination | None:
+    """The fronts that an order gives, or nothing if they have more entries than they may."""
     num_vertices = graph.num_vertices
     rank = [-1] * num_vertices
     for position, vertex in enumerate(order):
@@ -96,10 +111,15 @@ def eliminate(graph: UndirectedGraph, order: Iterable[int]) -> Elimination:
 
     fronts: list[tuple[int, ...]] = [()] * num_vertices
     inherited: list[set[int]] = [set() for _ in range(num_vertices)]  # by rank
+    num_entries = 0
     for position, vertex in enumerate(order):
         front = inherited[position]
         front.update(rank[other] for other in graph.neighbours(vertex) if rank[other] > position)
         front.discard(position)
+        num_entries += len(front)
+        if most_entries is not None and num_entries > most_entries:
+            return None
+        look(_BYTES_PER_ENTRY * num_entries)
         ranks = sorted(front)
         fronts[vertex] = tuple(order[later] for later in ranks)
         if ranks:
@@ -121,25 +141,61 @@ def best_elimination(
     A chordal graph is eliminated perfectly. Otherwise the sweep, min-weight and min-fill are
     tried (no min-fill on large dense graphs), then both greedy rules with random tie-breaks: a
     try for every million entries of the best order so far, up to ``most_tries``, so that planning
-    takes a fraction of the time of what is planned.
+    takes a fraction of the time of what is planned. Under a watch (:mod:`deltaai.watch`) they stop
+    when a share of the time is over, and the best order so far is kept.
     """
-    perfect = eliminate(graph, maximum_cardinality_order(graph))
-    if len(perfect.edges()) == graph.num_edges:
+    perfect = _perfect(graph)
+    if perfect is not None:
         return perfect  # no order has smaller cliques
     rng = np.random.default_rng(seed)
     is_sparse = _min_fill_work(graph) <= _MOST_MIN_FILL_WORK
-    orders = [sweep_order(graph), min_weight_order(graph, num_states)]
-    if is_sparse:
-        orders += [min_fill_order(graph)]
-    best = min((eliminate(graph, order) for order in orders), key=lambda e: e.cost(num_states))
-    tries = 0
-    while is_sparse and tries < worthwhile_tries(best, num_states, most_tries):
-        tries += 1
-        order = (
-            min_fill_order(graph, rng) if tries % 2 else min_weight_order(graph, num_states, rng)
-        )
-        best = min(best, eliminate(graph, order), key=lambda e: e.cost(num_states))
-    return best
+    found = _Found(graph, num_states)
+    with at_most(_SEARCH_SHARE):
+        found.try_order(lambda: min_weight_order(graph, num_states))
+        if is_sparse:
+            found.try_order(lambda: min_fill_order(graph))
+        found.try_order(lambda: sweep_order(graph))  # whose fronts are large in large graphs
+        tries = 0
+        while is_sparse and tries < worthwhile_tries(found.best, num_states, most_tries):
+            tries += 1
+            if tries % 2:
+                found.try_order(lambda: min_fill_order(graph, rng))
+            else:
+                found.try_order(lambda: min_weight_order(graph, num_states, rng))
+    return found.best
+
+
+class _Found:
+    """The best of the orders that were tried."""
+
+    def __init__(self, graph: UndirectedGraph, num_states: Sequence[int]) -> None:
+        self._graph, self._num_states = graph, num_states
+        self._best: Elimination | None = None
+        self._cost = (math.inf, math.inf)
+
+    @property
+    def best(self) -> Elimination:
+        """The best one; if none was ready in its share of the time, one that takes all of it."""
+        if self._best is None:
+            return eliminate(self._graph, min_weight_order(self._graph, self._num_states))
+        return self._best
+
+    def try_order(self, rule: Callable[[], Order]) -> None:
+        """Keep what an order gives if it is better; one whose fronts do not fit is none."""
+        try:
+            tried = eliminate(self._graph, rule())
+        except TimeLimitError:
+            raise
+        except NotAffordableError:
+            return
+        cost = tried.cost(self._num_states)
+        if self._best is None or cost < self._cost:
+            self._best, self._cost = tried, cost
+
+
+def _perfect(graph: UndirectedGraph) -> Elimination | None:
+    """An elimination that joins nothing, if there is one: the graph is chordal then."""
+    return _eliminated(graph, maximum_cardinality_order(graph), graph.num_edges)
 
 
 def worthwhile_tries(elimination: Elimination, num_states: Sequence[int], most_tries: int) -> int:

@@ -16,8 +16,11 @@ import numpy as np
 import scipy  # its parts come when they are needed
 
 from deltaai.graphs.undirected import UndirectedGraph
+from deltaai.watch import look
 
 Order = tuple[int, ...]
+
+_BYTES_PER_NEIGHBOUR = 40  # of an entry of a set, roughly
 
 
 def min_fill_order(graph: UndirectedGraph, rng: np.random.Generator | None = None) -> Order:
@@ -29,6 +32,7 @@ def min_fill_order(graph: UndirectedGraph, rng: np.random.Generator | None = Non
     """
     adjacent = graph.neighbour_sets()
     fill = [_missing_edges(adjacent, vertex) for vertex in range(graph.num_vertices)]
+    entries = len(graph.targets)
 
     def remove(vertex: int) -> set[int]:
         around = adjacent[vertex]
@@ -38,7 +42,9 @@ def min_fill_order(graph: UndirectedGraph, rng: np.random.Generator | None = Non
             others.remove(vertex)
             # Pairs (vertex, w) that were missing around `first` go with the vertex.
             fill[first] -= len(others) - len(others & around)
+        nonlocal entries
         for first in sorted(around):
+            look(_BYTES_PER_NEIGHBOUR * entries)
             for second in around - adjacent[first]:
                 if second <= first:
                     continue
@@ -50,6 +56,7 @@ def min_fill_order(graph: UndirectedGraph, rng: np.random.Generator | None = Non
                 fill[second] += len(adjacent[second]) - len(common)
                 adjacent[first].add(second)
                 adjacent[second].add(first)
+                entries += 2
         return changed
 
     return _greedy(adjacent, fill, remove, rng)
@@ -68,6 +75,7 @@ def min_weight_order(
 
     def remove(vertex: int) -> set[int]:
         around = adjacent[vertex]
+        look()
         for first in around:
             adjacent[first].remove(vertex)
             weight[first] -= log_states[vertex]
@@ -112,6 +120,7 @@ def maximum_cardinality_order(graph: UndirectedGraph, preferred: Iterable[int] =
     buckets: list[tuple[list[int], list[int]]] = [(others, wanted)]  # by weight
     backwards: list[int] = []
     while buckets:
+        look()
         if not any(buckets[-1]):
             buckets.pop()
             continue
@@ -130,6 +139,7 @@ def maximum_cardinality_order(graph: UndirectedGraph, preferred: Iterable[int] =
 
 
 def _missing_edges(adjacent: Sequence[set[int]], vertex: int) -> int:
+    look()
     around = adjacent[vertex]
     present = sum(len(adjacent[other] & around) for other in around)
     return (len(around) * (len(around) - 1) - present) // 2
@@ -149,6 +159,7 @@ def _greedy(
     is_left = [True] * num_vertices
     order: list[int] = []
     while heap:
+        look()
         at_cost, _, vertex = heapq.heappop(heap)
         if not is_left[vertex] or at_cost != cost[vertex]:
             continue  # an entry from before the cost changed

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deltaai.errors import GraphError
+from deltaai.watch import look
 
 IntArray = NDArray[np.int64]
 
@@ -138,6 +139,7 @@ class UndirectedGraph:
             seen[root] = True
             stack, members = [root], [root]
             while stack:
+                look()
                 for target in self._rows[stack.pop()]:
                     if not seen[target]:
                         seen[target] = True

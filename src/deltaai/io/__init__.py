@@ -14,10 +14,12 @@ from deltaai.io.files import (
 )
 from deltaai.io.pgmpy import from_pgmpy, to_pgmpy
 from deltaai.io.pyagrum import from_pyagrum, to_pyagrum
+from deltaai.io.streams import WatchedStream
 
 __all__ = [
     "CaseStream",
     "Rows",
+    "WatchedStream",
     "as_model",
     "check_replaceable",
     "example",

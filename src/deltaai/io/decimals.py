@@ -23,6 +23,7 @@ import torch
 
 from deltaai.errors import ConversionError
 from deltaai.io.source import excerpt
+from deltaai.watch import look
 
 Numbers = npt.NDArray[np.float64]
 
@@ -30,6 +31,7 @@ Numbers = npt.NDArray[np.float64]
 _NUM_NEIGHBOURS = 3
 # Relative to max(1, |l|): room for the last bit, not for the coarse steps below 2e-308.
 _TOLERANCE = 1e-15
+_WORDS_AT_ONCE = 2**18
 
 
 class NumberProblem(Exception):
@@ -49,11 +51,15 @@ def to_numbers(words: Sequence[str]) -> Numbers:
     NumberProblem
         With the index of the first word that is none.
     """
+    values, is_plain = np.empty(len(words)), True
     try:
-        values = np.fromiter(map(float, words), np.float64, len(words))
-        # float() also takes 1_000 and the digits of other scripts, which no format has.
-        together = "".join(words)
-        is_plain = together.isascii() and "_" not in together
+        for start in range(0, len(words), _WORDS_AT_ONCE):
+            look()
+            some = words[start : start + _WORDS_AT_ONCE]
+            values[start : start + len(some)] = np.fromiter(map(float, some), np.float64, len(some))
+            # float() also takes 1_000 and the digits of other scripts, which no format has.
+            together = "".join(some)
+            is_plain = is_plain and together.isascii() and "_" not in together
     except ValueError:
         is_plain = False
     if not is_plain:

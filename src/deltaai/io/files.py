@@ -30,13 +30,17 @@ from deltaai.io.bif.writer import format_bif
 from deltaai.io.evidence_table import Rows, rows_from_csv
 from deltaai.io.examples import example_file, examples, listed_examples
 from deltaai.io.source import Source, decoded, encoded
+from deltaai.io.streams import WatchedStream
 from deltaai.io.uai import format_uai, parse_uai
 from deltaai.io.uai_evidence import parse_evidence
 from deltaai.models import FactorGraph, StateIndex
+from deltaai.watch import look
 
 # A small compressed file may stand for any number of bytes; beyond this it is refused.
 LARGEST_TEXT_BYTES = 2**30
 _CHUNK_BYTES = 2**22
+# A model takes several times the bytes of its text while it is read, whatever the text is.
+_LEAST_BYTES_PER_BYTE = 4
 
 _PARSERS: dict[str, Callable[[Source], FactorGraph]] = {".uai": parse_uai, ".bif": parse_bif}
 _WRITERS: dict[str, Callable[[FactorGraph], str]] = {".uai": format_uai, ".bif": format_bif}
@@ -180,6 +184,8 @@ def _format_of(path: Path) -> str:
 
 def _read_source(path: Path) -> Source:
     with opened(path) as stream:
+        if not _is_compressed(path):
+            look(_LEAST_BYTES_PER_BYTE * path.stat().st_size)
         content = _read_limited(stream, path)
     return source_of(content, str(path))
 
@@ -196,7 +202,7 @@ def source_of(content: bytes, path: str) -> Source:
 def opened(path: Path) -> Iterator[BufferedIOBase]:
     """Open a file for reading, unpacked if its name ends in ``.gz``; say what is wrong with it."""
     try:
-        with path.open("rb") as raw:
+        with WatchedStream.opened(path) as raw:
             yield gzip.GzipFile(fileobj=raw) if _is_compressed(path) else raw
     except DeltaAIError:
         raise
@@ -220,7 +226,8 @@ def _read_limited(stream: BufferedIOBase, path: Path) -> bytes:
     while chunk := stream.read(_CHUNK_BYTES):
         chunks.append(chunk)
         total += len(chunk)
+        look(_LEAST_BYTES_PER_BYTE * total)
         if total > LARGEST_TEXT_BYTES:
             limit = format_bytes(LARGEST_TEXT_BYTES)
             raise FormatError(path, None, f"holds more than {limit} of text, which is refused")
-    return b"".join(chunks)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)

@@ -11,8 +11,12 @@ from dataclasses import dataclass
 from itertools import islice
 
 from deltaai.errors import ConversionError, FormatError, one_line
+from deltaai.watch import look
 
 _WORD = re.compile(r"\S+")
+_SPACE = re.compile(r"\s")
+_PIECE = 2**20  # characters that are split at once
+_BYTES_PER_WORD = 80  # of its object, and where it is listed
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,21 @@ class Source:
 
     path: str
     text: str
+
+    def words(self) -> list[str]:
+        """The text, split at white space.
+
+        A million words take eighty megabytes, so both are looked at on the way.
+        """
+        found: list[str] = []
+        start, end = 0, len(self.text)
+        while start < end:
+            space = _SPACE.search(self.text, min(start + _PIECE, end))
+            stop = end if space is None else space.start()
+            found += self.text[start:stop].split()
+            start = stop
+            look(_BYTES_PER_WORD * len(found) + 2 * end)
+        return found
 
     def error(self, position: int, message: str) -> FormatError:
         """Make the error for a problem at a position of the text."""

@@ -39,6 +39,7 @@ from deltaai.io.directed import (
 from deltaai.io.flat_tables import LARGEST_ARITY, FlatTables, offsets_of, tables_of
 from deltaai.io.source import Source, excerpt
 from deltaai.models import FactorGraph, Variable
+from deltaai.watch import look
 
 _COMMENT = re.compile(r"^c(?![^ \t\n])[^\n]*", re.MULTILINE)
 
@@ -54,7 +55,7 @@ class _Parser:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.words = source.text.split()
+        self.words = source.words()
         self.place = 0
 
     def model(self) -> FactorGraph:
@@ -64,6 +65,8 @@ class _Parser:
         if is_directed:
             self.check_directed(len(sizes), scopes, scope_places)
         tables = self.tables(sizes, scopes)
+        self.words = []  # which take more memory than the model
+        look()
         variables = [Variable(f"x{v}", size) for v, size in enumerate(sizes)]
         return tables.as_model(variables, is_directed=is_directed)
 
@@ -97,6 +100,7 @@ class _Parser:
         num_functions = self.count("the number of functions")
         scopes, places = [], []
         for function in range(num_functions):
+            look()
             places.append(self.place)
             arity = self.count(f"the length of the scope of function {function}")
             if arity > LARGEST_ARITY:

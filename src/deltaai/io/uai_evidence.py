@@ -59,7 +59,7 @@ def parse_evidence(source: Source, model: FactorGraph | None = None) -> dict[str
 
 
 def _numbers(source: Source) -> list[int]:
-    words = source.text.split()
+    words = source.words()
     if not words:
         raise source.error_at_end(
             "the file is empty; expected the number of observations (0 for none)"

@@ -23,6 +23,7 @@ from deltaai.sampling.levels import Schedule
 from deltaai.sampling.partial_states import PartialStates
 from deltaai.sampling.paths import Given
 from deltaai.sampling.policies import Policy
+from deltaai.watch import look
 
 
 def sample_ancestrally(
@@ -53,6 +54,7 @@ def sample_ancestrally(
     with torch.no_grad():
         partial = PartialStates(proposal, schedule, num_samples, given, context)
         for level in schedule.levels:
+            look()
             for due in level:
                 log_prob, is_given = partial.fill(due, choose)
                 if is_given is not None:

@@ -12,8 +12,10 @@ What is trained, at what, and when a phase is worth it is said by
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from deltaai.errors import Setting, TrainingError
+from deltaai.budget import Budget
+from deltaai.errors import Setting, TimeLimitError, TrainingError
 from deltaai.randomness import generator_of
 from deltaai.sampling import ImportanceEstimate
 from deltaai.training.config import TrainingConfig
@@ -29,8 +32,12 @@ from deltaai.training.kept import Kept
 from deltaai.training.metrics_log import MetricsLog, Row
 from deltaai.training.phases import Phase
 from deltaai.training.run_files import save_run, take_up_run
+from deltaai.watch import seconds_left
 
 _ESTIMATE_UPDATES, _FORGETTING = 2, 0.9
+# The way back takes so many times as long as the loss, and nothing can stop it; and seconds of work
+# that the first update has in any case.
+_BACKWARD, _LEAST_WORK = 2.0, 1.0
 
 
 @dataclass
@@ -103,10 +110,11 @@ class Trainer:
                 phase.task.redraw(self.rng)
             if self.phase_step == 0 and not self._begin(phase):
                 break
-            if self.phase_step % phase.resample_every == 0 or not phase.task.is_drawn:
-                policy, beta = phase.policy_at(self.phase_step), phase.beta_at(self.phase_step)
-                phase.task.draw(phase.batch_size, policy, beta, self.generator)
-            loss = self._update(phase, checkpoint)
+            with self._watched(started):
+                if self.phase_step % phase.resample_every == 0 or not phase.task.is_drawn:
+                    policy, beta = phase.policy_at(self.phase_step), phase.beta_at(self.phase_step)
+                    phase.task.draw(phase.batch_size, policy, beta, self.generator)
+                loss = self._update(phase, checkpoint)
             self.step, self.phase_step = self.step + 1, self.phase_step + 1
             self.seconds = time.perf_counter() - started
             took = time.perf_counter() - begun
@@ -134,6 +142,14 @@ class Trainer:
         """Continue from a checkpoint of the same model and settings."""
         take_up_run(self, path)
 
+    def _watched(self, started: float) -> AbstractContextManager[None]:
+        """A watch on the first update; how long the others take is known before."""
+        limit = self.config.time_limit
+        if limit is None or self.longest_update:
+            return nullcontext()
+        budget = Budget(sys.maxsize, limit, started + limit)
+        return budget.watched("the first update of training", _LEAST_WORK)
+
     def _begin(self, phase: Phase) -> bool:
         """Keep q as it is, if the phase may spoil it; say whether there is anything to gain."""
         if phase.is_worth is None and not phase.is_undone_if_worse:
@@ -153,7 +169,10 @@ class Trainer:
         rate = phase.rate_at(self.phase_step)
         for group, scale in zip(self.optimizer.param_groups, self.rate_scales, strict=True):
             group["lr"] = rate * scale
+        begun = time.perf_counter()
         loss = phase.task.loss()
+        if _BACKWARD * (time.perf_counter() - begun) > max(seconds_left(), _LEAST_WORK):
+            raise TimeLimitError("the first update of training", self.config.time_limit or 0.0)
         value = float(loss.detach())
         if not math.isfinite(value):
             kept = f"; the last good state is in {checkpoint}" if checkpoint else ""

@@ -49,6 +49,7 @@ from deltaai.sampling import (
 )
 
 _CHUNK = 2048  # samples whose conditionals are held at once
+_CHUNK_ENTRIES = 2**18  # of samples times pairs: several such tables are alive at once
 _ROUNDING = 1e-9
 _SWEEPS = 10  # that move resampled samples; halves the error where evidence is unlikely
 _BOUND_GROUPS = 25
@@ -211,7 +212,8 @@ class WeightedSamples:
     def _conditionals(self) -> Iterator[tuple[slice, Float64[Tensor, "sample pair"]]]:
         """p(x_v = k | all others) for all pairs, some whole groups of samples at a time."""
         offsets, sizes = self.model.state_offsets[:-1], self.model.num_states
-        step = max(_CHUNK // self.group_size, 1) * self.group_size
+        at_once = min(_CHUNK, max(_CHUNK_ENTRIES // max(int(sizes.sum()), 1), 1))
+        step = max(at_once // self.group_size, 1) * self.group_size
         for start in range(0, len(self.states), step):
             part = slice(start, start + step)
             with torch.no_grad():

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from deltaai.errors import FormatError
 from deltaai.io.bif.text import WORD, BifText
+from deltaai.watch import look
 
 # What a block consists of after its keyword: a pattern, and what to call it when it is missing.
 _Pieces = tuple[tuple[str, str], ...]
@@ -97,6 +98,7 @@ class _BlockReader:
     def read(self) -> None:
         position, end = 0, len(self.text.rstrip())
         while position < end:
+            look()
             keyword = _KEYWORD.match(self.text, position)
             if keyword is None:
                 found = self.cleaned.excerpt(self.text[position : position + 200])

@@ -23,11 +23,13 @@ from deltaai.io.bif.blocks import Labels
 from deltaai.io.bif.text import BifText
 from deltaai.io.decimals import NumberProblem, Numbers, to_numbers
 from deltaai.io.source import excerpt
+from deltaai.watch import look
 
 # Entries that default rows may add in one file: 2^24 doubles are 128 MiB.
 LARGEST_NUM_DEFAULTED = 2**24
 
 _STATEMENT = re.compile(r"\s*(\(|table\b|default\b)")
+_BYTES_PER_CHARACTER = 12  # while the rows of a block are read
 _ENTRY = re.compile(r"[^\s,]+")
 
 
@@ -65,6 +67,7 @@ def _rectangle(body: str, parents: Sequence[Labels], num_states: int) -> Numbers
     With brackets and semicolons kept as words, it is such a block exactly if each of them fills
     its column of the rectangle and the other columns hold known states and numbers.
     """
+    look(_BYTES_PER_CHARACTER * len(body))
     for mark in "();":
         body = body.replace(mark, f" {mark} ")
     words = body.replace(",", " ").split()
@@ -167,6 +170,7 @@ class _Statements:
         text, begin = self.cleaned.text, self.begin
         stop = begin + len(text[begin : self.end].rstrip())
         while begin < stop:
+            look()
             end = text.find(";", begin, self.end)
             statement = _STATEMENT.match(text, begin, self.end)
             if statement is None:

@@ -122,37 +122,38 @@ def mini_bucket_bound(
             progress(min(done / steps, 1.0))
 
     best: tuple[float, Elimination, MiniBucketPlan] | None = None
-    is_late = False
-    for tried, elimination in enumerate(_eliminations(graph, states, num_orders, seed)):
-        factors, constant = sorted_tables(reduced, elimination.order)
-        plan = largest_affordable_plan(
-            [table.scope for table in factors],
-            [states[vertex] for vertex in elimination.order],
-            memory_limit=limit,
-            most_total_entries=most_total_entries,
-            most_variables=None if i_bound is None else i_bound + 1,
-        )
-        if plan.memory > limit:
-            raise ConfigError(
-                f"a bound needs at least about {format_bytes(plan.memory)} and the memory limit "
-                f"is {format_bytes(limit)}; raise the limit"
+    is_late = True
+    with suppress(TimeLimitError):
+        for tried, elimination in enumerate(_eliminations(graph, states, num_orders, seed)):
+            factors, constant = sorted_tables(reduced, elimination.order)
+            plan = largest_affordable_plan(
+                [table.scope for table in factors],
+                [states[vertex] for vertex in elimination.order],
+                memory_limit=limit,
+                most_total_entries=most_total_entries,
+                most_variables=None if i_bound is None else i_bound + 1,
             )
-        upper = constant + MiniBucketPasses(plan, factors, reduced.device).up(is_matching=True)
-        if best is None or plan.is_exact or upper < best[0]:
-            best = (upper, elimination, plan)
-        try:
+            if plan.memory > limit:
+                raise ConfigError(
+                    f"a bound needs at least about {format_bytes(plan.memory)} and the memory "
+                    f"limit is {format_bytes(limit)}; raise the limit"
+                )
+            upper = constant + MiniBucketPasses(plan, factors, reduced.device).up(is_matching=True)
+            if best is None or plan.is_exact or upper < best[0]:
+                best = (upper, elimination, plan)
             report(tried + 1)
-        except TimeLimitError:
-            is_late = True
-        if is_late or plan.is_exact or upper == -math.inf:
-            break
-    assert best is not None  # there is at least one order
+            if plan.is_exact or upper == -math.inf:
+                break
+        is_late = False
+    if best is None:
+        raise TimeLimitError("the bound", time.perf_counter() - start)
     upper, elimination, plan = best
     if not (is_late or plan.is_exact) and upper > -math.inf and num_iterations > 0:
         factors, constant = sorted_tables(reduced, elimination.order)
         passes = MiniBucketPasses(plan, factors, reduced.device)
-        tightened = tighten(passes, num_iterations, lambda done: report(num_orders + done))
-        upper = min(upper, constant + tightened)
+        with suppress(TimeLimitError):
+            tightened = tighten(passes, num_iterations, lambda done: report(num_orders + done))
+            upper = min(upper, constant + tightened)
     if progress is not None and not is_late:
         with suppress(TimeLimitError):
             report(steps)

@@ -23,6 +23,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from deltaai.exact import Scope
+from deltaai.watch import look
 
 BYTES_PER_ENTRY = 8
 # Tables of the largest size that a pass works in: two to add up in, one scaled by its weight, and
@@ -168,6 +169,7 @@ def plan_mini_buckets(
     made: list[MiniBucket] = []
     buckets: list[range] = []
     for variable, functions in enumerate(waiting):
+        look()
         start = len(made)
         for scope, members in _partition(variable, functions, sizes, is_allowed):
             if len(scope) > 1:

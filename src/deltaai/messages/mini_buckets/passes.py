@@ -33,6 +33,7 @@ from torch import Tensor
 
 from deltaai.exact import Buffers, LogTable, Scope, add_all, log_marginalise, log_sum_first
 from deltaai.messages.mini_buckets.partition import MiniBucketPlan
+from deltaai.watch import look
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +102,7 @@ class MiniBucketPasses:
         """Sum out all variables and return the bound; choose the shifts on the way if matching."""
         total = []
         for variable, bucket in enumerate(self.plan.buckets):
+            look()
             if is_matching and len(bucket) > 1:
                 self._match(variable, bucket)
             for number in bucket:

@@ -34,6 +34,7 @@ from deltaai.messages.mini_buckets.partition import largest_affordable_plan
 from deltaai.messages.mini_buckets.passes import MiniBucketPasses
 from deltaai.models import FactorGraph, States
 from deltaai.threads import limited_threads
+from deltaai.watch import look
 
 # Particles of a group are resampled when fewer than this share of them is effective.
 _RESAMPLE_BELOW = 0.5
@@ -137,6 +138,7 @@ class MessageSampler:
         sizes, device = plan.sizes, model.device
         steps: list[_Step] = []
         for bucket in plan.buckets:
+            look()
             tables, messages = [], []
             for number in bucket:
                 front, size = plan.mini_buckets[number].front, sizes[len(steps)]

@@ -34,6 +34,7 @@ from deltaai.models.table_group import TableGroup
 from deltaai.models.zeros.reduction import Reduction
 from deltaai.models.zeros.restriction import impossible, owners_of_states, restricted
 from deltaai.models.zeros.smoothing import has_zero_entries, has_zeros
+from deltaai.watch import look
 
 # A factor is asked at most once a state of its scope, so this also bounds the work.
 LARGEST_TABLE = 2**18
@@ -102,6 +103,7 @@ def possible_states(
     while any(len(factors) for factors in waiting):
         changed = []
         for group, factors in zip(asked, waiting, strict=True):
+            look()
             if len(factors) == 0:
                 continue
             pairs, by = group.unsupported(factors, possible, model)
