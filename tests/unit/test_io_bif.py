@@ -12,8 +12,8 @@ from broken_files import VALID_BIF
 from data_folder import data_folder
 from deltaai.errors import ConversionError, FormatError
 from deltaai.io import from_pgmpy, from_pyagrum, read, write
+from deltaai.io.bif import rows as bif_rows
 from deltaai.io.bif.reader import parse_bif
-from deltaai.io.bif.reader import rows as bif_rows
 from deltaai.io.bif.writer import format_bif
 from deltaai.io.source import Source
 from deltaai.models import ConditionalTable, FactorGraph, TableFactor, Variable

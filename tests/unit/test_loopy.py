@@ -14,9 +14,9 @@ from deltaai.errors import (
     ModelError,
 )
 from deltaai.messages import loopy_belief_propagation
+from deltaai.messages.loopy import tables
 from deltaai.messages.loopy.log_odds import LogOddsMessages
 from deltaai.messages.loopy.potentials import Potentials
-from deltaai.messages.loopy.propagation import tables
 from deltaai.messages.loopy.tables import TableMessages
 from deltaai.models import FactorGraph, SpinCoupling, TableFactor, Variable, zoo
 

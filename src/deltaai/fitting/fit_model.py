@@ -291,7 +291,7 @@ def _hash_of(tensors: Iterable[Tensor]) -> str:
 def _checked_model(
     model: FactorGraph | str | Path, device: torch.device | str | None
 ) -> FactorGraph:
-    """The model to train for: itself, if it is where it should be, so that it may go on learning."""
+    """The model to train for: itself if it is there already, so that it may go on learning."""
     found = as_model(model)
     if found.num_variables == 0:
         raise ModelError("the model has no variables, so there is nothing to train")
