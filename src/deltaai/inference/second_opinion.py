@@ -7,13 +7,16 @@ set of weighted samples of the same posterior:
 - *messages*: states drawn from weighted mini-bucket messages
   (:mod:`deltaai.messages.mini_bucket_sampling`), in tables of a bounded size. Their weights have a
   ceiling exp(U), so each draw hits a part of p of share m with probability at least m Z / exp(U),
-  whatever that part is. Where messages lose too much, particles are resampled on the way.
+  whatever that part is. Nothing else is claimed for them: in peaked models messages can go one way,
+  and have even weights. Only where zeros leave no other way do weights count, and particles are
+  resampled where messages lose too much.
 - *annealed chains* (:mod:`deltaai.sampling.annealed_importance`), where messages have too little
   to say: in dense models, and in peaked ones of many states. They start from messages of a
   flattened model, where these are good, and are cooled from there.
 
-What an opinion can see follows from its own effective number and from its ceiling
-(:attr:`~deltaai.inference.weighted.WeightedSamples.visible_share`).
+What an opinion can see follows from its own effective number or from its ceiling
+(:attr:`~deltaai.inference.weighted.WeightedSamples.visible_share`). An effective number is itself
+an estimate: chains that all miss a part which was cut off while they were cooled do not know of it.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 
@@ -36,7 +39,7 @@ from deltaai.models.smoothing import has_zeros
 from deltaai.sampling.annealed_importance import cool
 from deltaai.sampling.annealing_plan import PILOT_CHAINS, planned
 from deltaai.sampling.gibbs import GibbsKernel
-from deltaai.sampling.message_start import MessageStart
+from deltaai.sampling.message_start import LARGEST_GAP, MessageStart
 
 NUM_SAMPLES = 4000
 # Parts of p of this share should be seen; where messages do not, more is tried.
@@ -79,7 +82,7 @@ def second_opinion(
     if is_sparse:
         found = _by_messages(asked, num_samples, generator, budget)
     if (found is None or found.visible_share > WANTED_SHARE) and not asked.has_zeros:
-        other = _by_chains(asked, num_samples, generator, budget, is_sparse)
+        other = _by_chains(asked, num_samples, generator, budget, found)
         if found is None or (other is not None and other.visible_share < found.visible_share):
             found = other
     return found
@@ -161,22 +164,21 @@ def _by_chains(
     num_samples: int,
     generator: torch.Generator,
     budget: Budget,
-    with_messages: bool,
+    messages: WeightedSamples | None,
 ) -> WeightedSamples | None:
+    """Cool chains, from messages where there are some: those of the model itself tell how far."""
     work = min(_WORK * max(num_samples / NUM_SAMPLES, 1.0), 1e9 * budget.seconds_left / 2)
     watch = budget.watching("the second opinion")
+    kernel = GibbsKernel(asked.reduced)
+    start = MessageStart(kernel)
     try:
-        kernel = GibbsKernel(asked.reduced)
-        start = MessageStart(kernel)
-        if with_messages:
-            start = MessageStart.coldest(
-                kernel,
-                generator,
-                lambda beta: asked.messages(budget, beta),
-                watch,
-            )
+        if messages is not None:
+            gap = messages.upper - messages.estimate.log_partition
+            likely = LARGEST_GAP / max(gap, LARGEST_GAP)
+            at_beta = partial(asked.messages, budget)
+            start = MessageStart.coldest(kernel, generator, at_beta, likely, watch)
         pilot = start.draw(PILOT_CHAINS, generator)
-        wanted = num_samples * _WANTED_EFFECTIVE
+        wanted = _WANTED_EFFECTIVE * num_samples
         plan = planned(kernel, pilot, work, num_samples, wanted, generator, watch)
         begun = start.draw(plan.num_chains, generator)
         states, increments = cool(kernel, begun, plan.betas, plan.num_sweeps, generator, watch)

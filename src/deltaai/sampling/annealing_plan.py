@@ -31,7 +31,7 @@ PILOT_CHAINS, _PILOT_TEMPERATURES, _PILOT_SHARE = 64, 100, 0.1
 _STRETCHES = 10  # of inverse temperature, whose variances are told apart
 _FEWEST_CHAINS, _MOST_SWEEPS = 100, 20_000
 # A is a guess from few chains cooled fast, and too many sweeps cost less than too few.
-_CAUTION = 2.5
+_CAUTION = 2.0
 
 
 @dataclass(frozen=True)

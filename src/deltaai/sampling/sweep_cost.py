@@ -15,9 +15,9 @@ from deltaai.sampling.local_scores import incidents
 # Nanoseconds: of a step of Python with a few small operations; of a table's entry at a new
 # temperature; of a variable drawn from a table, and of an entry looked up, in one chain; of a
 # factor in a log score.
-_STEP, _ENTRY, _DRAW, _LOOKUP, _FACTOR = 8e3, 15.0, 8.0, 10.0, 4.0
+_STEP, _ENTRY, _DRAW, _LOOKUP, _FACTOR = 8e3, 15.0, 5.0, 10.0, 4.0
 # Steps for each block of variables with tables and without, and for each of its kinds of factors.
-_TABLE_STEPS, _BLOCK_STEPS, _PART_STEPS = 40, 20, 12
+_TABLE_STEPS, _BLOCK_STEPS, _PART_STEPS = 35, 20, 12
 _MANY_CHAINS, _MOST_AT_ONE = 400, 10
 
 
