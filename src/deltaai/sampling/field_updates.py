@@ -70,16 +70,16 @@ class FieldSweeps:
             scopes = group.scopes.numpy()
             if group.arity == 1:
                 alone = tables[:, 1:] - tables[:, :1]
-                np.add.at(bias, _indices(offsets[scopes[:, 0]], alone), alone)
+                np.add.at(bias, _indices(offsets[scopes[:, 0]], alone.shape[1]), alone)
             elif group.arity == 2:
                 first, second = offsets[scopes[:, 0]], offsets[scopes[:, 1]]
                 alone = tables[:, 1:, 0] - tables[:, :1, 0]
-                np.add.at(bias, _indices(first, alone), alone)
+                np.add.at(bias, _indices(first, alone.shape[1]), alone)
                 other = tables[:, 0, 1:] - tables[:, 0, :1]
-                np.add.at(bias, _indices(second, other), other)
+                np.add.at(bias, _indices(second, other.shape[1]), other)
                 both = tables[:, 1:, 1:] - tables[:, 1:, :1] - tables[:, :1, 1:] + tables[:, :1, :1]
-                rows = _indices(first, both[:, :, 0])[:, :, None]
-                columns = _indices(second, both[:, 0])[:, None]
+                rows = _indices(first, both.shape[1])[:, :, None]
+                columns = _indices(second, both.shape[2])[:, None]
                 np.add.at(couplings, (rows, columns), both)
         return cls(couplings + couplings.T, bias, constant, offsets)
 
@@ -164,10 +164,10 @@ class FieldSweeps:
             states[variable] = new
 
 
-def _indices(
-    starts: Int[np.ndarray, "factor"], values: Float64[np.ndarray, "factor state"]
-) -> Int[np.ndarray, "factor state"]:
-    return starts[:, None] + np.arange(values.shape[1])
+def _indices(starts: Int[np.ndarray, "factor"], count: int) -> Int[np.ndarray, "factor {count}"]:
+    """Indicators of each factor's variable."""
+    found: np.ndarray = starts[:, None] + np.arange(count)
+    return found
 
 
 def _noise(
