@@ -8,7 +8,8 @@ is p given x_0 = 0 lacks this part and knows nothing of it: its weights are thos
 x_0 = 0, and u = log p~ - log q is one constant there and infinite in the lost part.
 
 Each such q is held against the default second opinion, by the rules of `deltaai.inference.trust`.
-A lost part is *visible* if its share is above what the answer says that it could see.
+A lost part is *visible* if its share is above what the answer says that it could see. As a control,
+a q that lost nothing is asked in each model too (share 0), and must not be doubted.
 """
 
 from __future__ import annotations
@@ -109,9 +110,21 @@ def with_share(model, share: float):
     return dai.FactorGraph(model.variables, [*model.factors, factor]), float(table[0])
 
 
+def control(name: str, model) -> Case:
+    """Hold samples that lost nothing against the opinion."""
+    answer = second_opinion(model, {}, torch.Generator().manual_seed(200))
+    start = time.process_time()
+    opinion = second_opinion(model, {}, torch.Generator().manual_seed(201))
+    seconds = time.process_time() - start
+    doubts = (*judge_partition(answer, opinion), *judge_marginals(answer, opinion))
+    above = opinion.estimate.log_partition - answer.estimate.log_partition
+    return Case(name, opinion.method, 0.0, smallest_seen(opinion), bool(doubts), above, seconds)
+
+
 def lost(name: str, model, shares, num_seeds: int):
     """Lose the part x_0 != 0, for several shares and seeds of the opinion."""
     kept = second_opinion(model, {0: 0}, torch.Generator().manual_seed(100), num_samples=8000)
+    yield control(name, with_share(model, shares[0])[0])
     for share in shares:
         target, log_factor = with_share(model, share)
         answer = WeightedSamples(target, kept.states, kept.log_weights + log_factor, {})
@@ -145,7 +158,7 @@ def report(cases: list[Case]) -> None:
     for name in dict.fromkeys(case.name for case in cases):
         own = [case for case in cases if case.name == name]
         seen = [case.is_found for case in own if case.is_visible]
-        others = [case.is_found for case in own if not case.is_visible]
+        others = [case.is_found for case in own if 0 < case.share <= case.visible_share]
         worst = max(case.visible_share for case in own)
         cells = (
             name,
@@ -157,7 +170,9 @@ def report(cases: list[Case]) -> None:
         )
         print(f"| {' | '.join(cells)} |")
     seen = [case.is_found for case in cases if case.is_visible]
+    alarms = [case.is_found for case in cases if case.share == 0]
     print(f"\nLost parts that are visible: {sum(seen)} of {len(seen)} found.")
+    print(f"Nothing lost, and doubted: {sum(alarms)} of {len(alarms)}.")
 
 
 if __name__ == "__main__":

@@ -43,3 +43,4 @@ def test_lost_modes_of_large_models_are_found(found):
     assert {case.method for case in cases} == {"messages", "annealed chains"}
     assert sum(case.is_visible for case in cases) >= 3
     assert all(case.is_found for case in cases if case.is_visible)
+    assert not any(case.is_found for case in cases if case.share == 0)  # nothing was lost

@@ -50,7 +50,7 @@ _MOST_NEIGHBOURS = 64  # of a variable on average; with more, messages are slow 
 _BYTES_PER_VALUE = 48  # of one variable in one sample, in all copies of it
 _GROUP_SIZE = 32  # particles that are resampled together
 # Nanoseconds that chains may take, roughly, and the share of samples that is enough if effective.
-_WORK, _WANTED_EFFECTIVE = 2.5e9, 0.1
+_WORK, _WANTED_EFFECTIVE = 2.1e9, 0.1
 
 
 def second_opinion(
