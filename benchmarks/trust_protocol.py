@@ -13,7 +13,7 @@ evenly), one case at a time and in tables; each answer is held against an exact 
   asked far outside their training; what must not happen is a wrong claim, and without evidence
   they must be `untrusted`.
 - *Lost modes* of known share must be found in 95 % of cases if the answer says that it would have
-  noticed a part of that share.
+  noticed a part of that share; those of larger models are in `lost_modes.py`.
 
 Training takes most of the time; samplers are kept in a folder and used again by the next run.
 """
@@ -30,6 +30,7 @@ import numpy as np
 import torch
 
 import deltaai as dai
+import lost_modes as lost_modes_of_large_models
 from deltaai.fitting.sampler import Sampler
 from measure import header
 
@@ -359,7 +360,14 @@ def found_errors(scale: str, count: int) -> dict:
                 answer = dai.query(sampler, seed=seed, check_samples=check_samples)
                 is_found = answer.status == "untrusted"
                 lost.append((share, missing, answer.visible_share, is_found))
-    return {"missed": missed, "planted": number, "planted_answers": wrong, "lost": lost}
+    few = {"shares": (0.3, 0.1), "num_seeds": 1} if scale == "small" else {}
+    return {
+        "missed": missed,
+        "planted": number,
+        "planted_answers": wrong,
+        "lost": lost,
+        "lost_large": lost_modes_of_large_models.run(scale, **few),
+    }
 
 
 def report(found: dict) -> None:
@@ -392,6 +400,7 @@ def report(found: dict) -> None:
     print(f"Lost modes above what the answer says it could see: {caught:.1%} of {len(seen)} found.")
     below = [row for row in found["lost"] if row[1] <= row[2]]
     print(f"Below that: {sum(row[3] for row in below)} of {len(below)}.")
+    lost_modes_of_large_models.report(found["lost_large"])
     print(f"{found['seconds']:.0f} s in all.\n")
     for line in [*alarms, *claims, *found["missed"]]:
         print(f"- {line}")

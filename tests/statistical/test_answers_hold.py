@@ -9,9 +9,9 @@ from deltaai.answering.asking import query
 from deltaai.answering.table_query import query_table
 from deltaai.exact import exact
 from deltaai.fitting.fit_model import fit
+from deltaai.importance import estimate_from_log_weights
 from deltaai.mcmc.tempering import annealed_chains
 from deltaai.models import FactorGraph, SpinCoupling, Variable, zoo
-from deltaai.sampling.importance import estimate_from_log_weights
 from deltaai.trust.verdicts import judge_weights
 
 FAR_OUTSIDE = {

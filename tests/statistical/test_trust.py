@@ -8,8 +8,8 @@ from deltaai.exact import exact
 from deltaai.fitting.fit_model import fit
 from deltaai.fitting.posterior import Drawn
 from deltaai.fitting.sampler import Sampler
+from deltaai.importance import estimate_from_log_weights
 from deltaai.models import FactorGraph, SpinCoupling, SpinField, Variable, zoo
-from deltaai.sampling.importance import estimate_from_log_weights
 from deltaai.trust.answer import sampled_answer
 from deltaai.trust.verdicts import (
     Verdict,

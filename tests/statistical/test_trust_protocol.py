@@ -35,3 +35,12 @@ def test_planted_errors_and_lost_modes_are_found(found):
     visible = [row for row in found["lost"] if row[1] > row[2]]
     assert visible
     assert all(is_found for _, _, _, is_found in visible)
+
+
+def test_lost_modes_of_large_models_are_found(found):
+    """Models of 144 and 150 spins, where the opinion comes from messages and from chains."""
+    cases = found["lost_large"]
+    assert {case.method for case in cases} == {"messages", "annealed chains"}
+    assert sum(case.is_visible for case in cases) >= 3
+    assert all(case.is_found for case in cases if case.is_visible)
+    assert not any(case.is_found for case in cases if case.share == 0)  # nothing was lost

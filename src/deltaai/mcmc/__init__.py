@@ -1,9 +1,11 @@
 """Markov chains: kernels with two verbs, ``init`` and ``step``, and what is run with them."""
 
-from deltaai.mcmc.annealed import annealed_importance
+from deltaai.mcmc.annealed import annealed_importance, cool
+from deltaai.mcmc.annealing_plan import PILOT_CHAINS, planned
 from deltaai.mcmc.chains import ChainState, Kernel, StateT, StepInfo, run_chains
 from deltaai.mcmc.gibbs import GibbsKernel
 from deltaai.mcmc.gradient_moves import GibbsWithGradientsKernel
+from deltaai.mcmc.message_start import LARGEST_GAP, MessageStart
 from deltaai.mcmc.tempering import (
     ParallelTemperingKernel,
     annealed_chains,
@@ -12,16 +14,21 @@ from deltaai.mcmc.tempering import (
 )
 
 __all__ = [
+    "LARGEST_GAP",
+    "PILOT_CHAINS",
     "ChainState",
     "GibbsKernel",
     "GibbsWithGradientsKernel",
     "Kernel",
+    "MessageStart",
     "ParallelTemperingKernel",
     "StateT",
     "StepInfo",
     "annealed_chains",
     "annealed_importance",
+    "cool",
     "geometric_betas",
+    "planned",
     "run_chains",
     "tuned_betas",
 ]

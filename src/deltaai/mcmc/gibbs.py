@@ -14,7 +14,9 @@ drawing them one by one in any order; it leaves p invariant as well.
 
 Any cardinalities and kinds of factors will do. Variables with few joint states of neighbours are
 updated from tables (:mod:`deltaai.mcmc.table_updates`), the others from their factors
-(:mod:`deltaai.mcmc.local_scores`). From an impossible state, chains move to states that break
+(:mod:`deltaai.mcmc.local_scores`). In dense models a colour is little more than one variable;
+if their factors are pairwise, local fields are kept instead
+(:mod:`deltaai.mcmc.field_updates`). From an impossible state, chains move to states that break
 fewer factors; they are not promised to find a possible one.
 """
 
@@ -24,13 +26,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
 from deltaai.errors import ConfigError
 from deltaai.graphs import greedy_colouring
 from deltaai.mcmc.chains import ChainState, Kernel, StepInfo
 from deltaai.mcmc.conditional_tables import LARGEST_BLANKET, Blankets, tabulate
+from deltaai.mcmc.field_updates import FieldSweeps
 from deltaai.mcmc.local_scores import LocalScores
 from deltaai.mcmc.table_updates import Scratch, TableBlock, Thresholds
 from deltaai.models import FactorGraph, States
@@ -42,11 +45,20 @@ SCANS = ("systematic", "random")
 # so many of them, and so many table entries in all.
 MOST_TEMPERATURES = 64
 MOST_ENTRIES = 2**24
+# Variables of a colour, on average, below which fields are faster than colours.
+_FEW_OF_A_COLOUR = 8
 
 
 @dataclass(frozen=True, eq=False)
-class _Block:
-    """Variables of one colour with one number of states, one after the other in the columns."""
+class Block:
+    """Variables of one colour with one number of states, one after the other in the columns.
+
+    Parameters
+    ----------
+    members : the variables.
+    start : where they begin in the columns.
+    table : how they are updated from tables, if they are.
+    """
 
     members: Int[Tensor, "member"]
     start: int
@@ -96,6 +108,7 @@ class GibbsKernel(Kernel[ChainState]):
         graph = model.markov_graph()
         self._blankets = Blankets.of(model, graph)
         self._lay_out(greedy_colouring(graph), largest_blanket)
+        self.fields = self._dense_fields()
         self._scratch = Scratch()
         self._is_kept = False
         self._scores: dict[int, Tensor] = {}
@@ -131,13 +144,25 @@ class GibbsKernel(Kernel[ChainState]):
             for blocks in layout
             if blocks
         )
-        self._blocks = tuple(block for blocks in self._classes for block in blocks)
+        self.blocks = tuple(block for blocks in self._classes for block in blocks)
 
-    def _block(self, members: Tensor, is_tabulated: bool) -> _Block:
+    def _block(self, members: Tensor, is_tabulated: bool) -> Block:
         members = members.to(self.model.device)
         start = int(self._row_of[members[0]])
         table = TableBlock.build(self._blankets, members, self._row_of) if is_tabulated else None
-        return _Block(members, start, table)
+        return Block(members, start, table)
+
+    def _dense_fields(self) -> FieldSweeps | None:
+        """Fields, if colours hold few variables and most of these have many neighbours."""
+        num_direct = sum(len(block.members) for block in self.blocks if block.table is None)
+        num_variables = sum(len(block.members) for block in self.blocks)
+        is_dense = num_variables < _FEW_OF_A_COLOUR * self.num_classes
+        return FieldSweeps.of(self.model) if is_dense and 2 * num_direct > num_variables else None
+
+    def num_entries(self, block: Block) -> int:
+        """Probabilities in the tables of a block's members."""
+        members = block.members.cpu().numpy()
+        return int(self._blankets.num_joint[members].sum()) * int(self.model.num_states[members[0]])
 
     @property
     def num_classes(self) -> int:
@@ -174,6 +199,8 @@ class GibbsKernel(Kernel[ChainState]):
     def _sweep(
         self, state: ChainState, generator: torch.Generator, beta: float | int
     ) -> tuple[ChainState, StepInfo]:
+        if self.fields is not None:
+            return self._field_sweep(self.fields, state, generator, float(beta))
         self._prepare(float(beta))
         given = state.columns
         columns = self._scratch.take("columns", tuple(given.shape), given.dtype, given.device)
@@ -191,6 +218,22 @@ class GibbsKernel(Kernel[ChainState]):
         moved = ChainState(columns.index_select(0, self._row_of), held=state.held)
         return moved, StepInfo(1.0, num_updates)
 
+    def _field_sweep(
+        self, fields: FieldSweeps, state: ChainState, generator: torch.Generator, beta: float
+    ) -> tuple[ChainState, StepInfo]:
+        columns = state.columns.clone()
+        visited = [block for place in self._visits(generator) for block in self._classes[place]]
+        order = [variable for block in visited for variable in block.members.tolist()]
+        fields.sweep(columns, order, beta, generator, state.held)
+        return ChainState(columns, held=state.held), StepInfo(1.0, len(order) * state.num_chains)
+
+    @torch.no_grad()
+    def log_score(self, state: ChainState) -> Float64[Tensor, "chain"]:
+        """Log score of every chain."""
+        if self.fields is not None:
+            return self.fields.log_score(state.columns)
+        return self.model.log_score(state.states).double()
+
     def _visits(self, generator: torch.Generator) -> list[int]:
         count = self.num_classes
         if self.scan == "systematic" or count == 0:
@@ -202,7 +245,7 @@ class GibbsKernel(Kernel[ChainState]):
         return drawn
 
     def _update(
-        self, block: _Block, columns: Tensor, beta: float, generator: torch.Generator
+        self, block: Block, columns: Tensor, beta: float, generator: torch.Generator
     ) -> None:
         if block.table is not None:
             thresholds = self._thresholds[beta][block.start]
@@ -216,7 +259,7 @@ class GibbsKernel(Kernel[ChainState]):
         is_kept, self._is_kept = self._is_kept, self.is_constant
         if not (is_kept and self._is_kept):
             self._thresholds.clear()
-            for block in self._blocks:
+            for block in self.blocks:
                 if block.table is None:
                     direct = LocalScores.build(self.model, block.members, self._row_of)
                     self._direct[block.start] = direct

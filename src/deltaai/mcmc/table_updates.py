@@ -27,6 +27,8 @@ from deltaai.mcmc.conditional_tables import Blankets
 
 # Updates made at once: buffers of this many bytes stay in the second and third level of the cache.
 PIECE_UPDATES = 2**20
+# Entries of tables normalised at once, for the same reason.
+PIECE_ENTRIES = 2**13
 
 
 class Scratch:
@@ -63,13 +65,30 @@ class Thresholds:
     @classmethod
     def of(cls, log_scores: Float[Tensor, "entry state"], beta: float | int) -> Thresholds:
         """Normalise local log scores at an inverse temperature."""
-        probabilities = torch.softmax(tempered(log_scores.double(), beta), 1).T.contiguous()
-        cumulative = probabilities.cumsum(0)[:-1]
+        shape, device = (log_scores.shape[1] - 1, len(log_scores)), log_scores.device
+        leading = torch.empty(shape, dtype=torch.uint8, device=device)
+        rest = torch.empty(shape, dtype=torch.float64, device=device)
+        # Pieces that stay in the cache, one row a state, so that operations run over long rows.
+        for first in range(0, len(log_scores), PIECE_ENTRIES):
+            piece = slice(first, first + PIECE_ENTRIES)
+            scores = tempered(log_scores[piece].double(), beta).T.contiguous()
+            scaled = _scaled_cumulative(torch.softmax(scores, 0))
+            bytes_of = scaled.floor().clamp_(max=255)
+            leading[:, piece] = bytes_of
+            torch.sub(scaled, bytes_of, out=rest[:, piece])
+        return cls(leading, rest)
+
+
+def _scaled_cumulative(
+    probabilities: Float64[Tensor, "state entry"],
+) -> Float64[Tensor, "cut entry"]:
+    """256 times the cumulative probabilities, without the last, which is 1."""
+    cumulative = probabilities.cumsum(0)[:-1].clamp_(max=1)
+    if bool((probabilities == 0).any()):
         # States of probability zero must never be drawn, whatever the rounding of the sum.
         is_last = probabilities.flip(0).cumsum(0).flip(0)[1:] == 0
-        scaled = cumulative.clamp_(max=1).masked_fill_(is_last, 1).mul_(256)
-        leading = scaled.floor().clamp_(max=255)
-        return cls(leading.to(torch.uint8), scaled - leading)
+        cumulative.masked_fill_(is_last, 1)
+    return cumulative.mul_(256)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,13 +4,6 @@ from deltaai.sampling.ancestral import sample_ancestrally
 from deltaai.sampling.any_order_policy import AnyOrderPolicy
 from deltaai.sampling.conditioned import sample_sequentially
 from deltaai.sampling.evidence import AnyEvidence, EvidenceKind, FixedEvidence
-from deltaai.sampling.importance import (
-    ImportanceEstimate,
-    estimate_from_log_weights,
-    log_means,
-    normalised_weights,
-    pareto_khat,
-)
 from deltaai.sampling.kept_schedules import KeptSchedules
 from deltaai.sampling.levels import Schedule
 from deltaai.sampling.orders import Orders, OrdersKind
@@ -29,7 +22,6 @@ __all__ = [
     "EvidenceKind",
     "FixedEvidence",
     "Given",
-    "ImportanceEstimate",
     "KeptSchedules",
     "Orders",
     "OrdersKind",
@@ -38,11 +30,7 @@ __all__ = [
     "Schedule",
     "Source",
     "Values",
-    "estimate_from_log_weights",
     "estimate_partition",
-    "log_means",
-    "normalised_weights",
-    "pareto_khat",
     "sample_ancestrally",
     "sample_sequentially",
 ]

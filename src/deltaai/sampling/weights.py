@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from deltaai.conditionals import Proposal
+from deltaai.importance import ImportanceEstimate, estimate_from_log_weights
 from deltaai.sampling.ancestral import sample_ancestrally
-from deltaai.sampling.importance import ImportanceEstimate, estimate_from_log_weights
 from deltaai.sampling.levels import Schedule
 from deltaai.sampling.policies import ON_POLICY
 

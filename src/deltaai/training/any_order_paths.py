@@ -23,9 +23,10 @@ from torch import Tensor, nn
 
 from deltaai.conditionals import refuse_zeros
 from deltaai.errors import ModelError, TrainingError
+from deltaai.importance import ImportanceEstimate, estimate_from_log_weights
 from deltaai.models import FactorGraph, Target
 from deltaai.objectives import AnyOrderObjective
-from deltaai.sampling import AnyOrderPolicy, ImportanceEstimate, Policy, estimate_from_log_weights
+from deltaai.sampling import AnyOrderPolicy, Policy
 from deltaai.training.task import Task
 
 

@@ -11,14 +11,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from deltaai.conditionals import Proposal
+from deltaai.importance import ImportanceEstimate, estimate_from_log_weights
 from deltaai.objectives import Objective
-from deltaai.sampling import (
-    ImportanceEstimate,
-    Paths,
-    Policy,
-    Source,
-    estimate_from_log_weights,
-)
+from deltaai.sampling import Paths, Policy, Source
 from deltaai.training.task import Task
 
 

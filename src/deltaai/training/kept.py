@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
-from deltaai.sampling import ImportanceEstimate
+from deltaai.importance import ImportanceEstimate
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ import torch
 
 from deltaai.budget import Budget
 from deltaai.errors import Setting, TimeLimitError, TrainingError
+from deltaai.importance import ImportanceEstimate
 from deltaai.randomness import generator_of
-from deltaai.sampling import ImportanceEstimate
 from deltaai.training.config import TrainingConfig
 from deltaai.training.kept import Kept
 from deltaai.training.metrics_log import MetricsLog, Row

@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from deltaai.sampling import ON_POLICY, ImportanceEstimate, Policy
+from deltaai.importance import ImportanceEstimate
+from deltaai.sampling import ON_POLICY, Policy
 from deltaai.training.config import TrainingConfig
 from deltaai.training.schedules import (
     inverse_temperature_at,

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from deltaai.conditionals import Proposal
+from deltaai.importance import ImportanceEstimate
 from deltaai.objectives import (
     SubDagPlanner,
     prepare_sub_dags,
@@ -18,7 +19,7 @@ from deltaai.objectives import (
     sample_sub_dags,
     sub_dag_residuals,
 )
-from deltaai.sampling import ImportanceEstimate, Orders, Policy, Schedule, estimate_partition
+from deltaai.sampling import Orders, Policy, Schedule, estimate_partition
 from deltaai.training.task import Task
 
 

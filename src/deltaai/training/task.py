@@ -15,7 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from deltaai.sampling import ImportanceEstimate, Policy
+from deltaai.importance import ImportanceEstimate
+from deltaai.sampling import Policy
 
 
 class Task(ABC):

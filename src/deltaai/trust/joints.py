@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from deltaai.importance import normalised_weights
 from deltaai.models import Reduction
-from deltaai.sampling import normalised_weights
 from deltaai.trust.estimate import Marginals
 from deltaai.trust.weighted import WeightedSamples
 

@@ -7,12 +7,16 @@ set of weighted samples of the same posterior:
 - *messages*: states drawn from weighted mini-bucket messages
   (:mod:`deltaai.messages.mini_buckets.sampling`), in tables of a bounded size. Their weights have a
   ceiling exp(U), so each draw hits a part of p of share m with probability at least m Z / exp(U),
-  whatever that part is. Where messages lose too much, particles are resampled on the way.
+  whatever that part is. Nothing else is claimed for them: in peaked models messages can go one way,
+  and have even weights. Only where zeros leave no other way do weights count, and particles are
+  resampled where messages lose too much.
 - *annealed chains* (:mod:`deltaai.mcmc.annealed`), where messages have too little
-  to say: in dense models of weak factors.
+  to say: in dense models, and in peaked ones of many states. They start from messages of a
+  flattened model, where these are good, and are cooled from there.
 
-What an opinion can see follows from its own effective number and from its ceiling
-(:attr:`~deltaai.trust.weighted.WeightedSamples.visible_share`).
+What an opinion can see follows from its own effective number or from its ceiling
+(:attr:`~deltaai.trust.weighted.WeightedSamples.visible_share`). An effective number is itself
+an estimate: chains that all miss a part which was cut off while they were cooled do not know of it.
 """
 
 from __future__ import annotations
@@ -20,13 +24,22 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import torch
 
 from deltaai.budget import Budget
 from deltaai.errors import NotAffordableError, TimeLimitError
 from deltaai.exact import without_fixed
-from deltaai.mcmc import annealed_importance
+from deltaai.graphs import Elimination, eliminate, min_fill_order
+from deltaai.mcmc import (
+    LARGEST_GAP,
+    PILOT_CHAINS,
+    GibbsKernel,
+    MessageStart,
+    cool,
+    planned,
+)
 from deltaai.messages import MessageSampler
 from deltaai.models import FactorGraph, has_zeros
 from deltaai.trust.weighted import WeightedSamples
@@ -34,13 +47,13 @@ from deltaai.trust.weighted import WeightedSamples
 CHECK_SAMPLES = 4000
 # Parts of p of this share should be seen; where messages do not, more is tried.
 WANTED_SHARE = 0.05
-# Entries of all tables of messages: some tenths of a second, and some megabytes.
-_MOST_ENTRIES, _MEMORY = 2**20, 2**28
+# Entries of all tables of messages: some tenths of a second, and a few hundred megabytes at most.
+_MOST_ENTRIES, _MEMORY = 2**24, 2**29
 _MOST_NEIGHBOURS = 64  # of a variable on average; with more, messages are slow and say nothing
 _BYTES_PER_VALUE = 48  # of one variable in one sample, in all copies of it
 _GROUP_SIZE = 32  # particles that are resampled together
-# Chains, most temperatures, and most entries of factors that all chains look up: a few seconds.
-_CHAINS, _MOST_TEMPERATURES, _MOST_LOOKUPS = 200, 1000, 4 * 10**8
+# Nanoseconds that chains may take, roughly, and the share of samples that is enough if effective.
+_WORK, _WANTED_EFFECTIVE = 2.1e9, 0.1
 
 
 def second_opinion(
@@ -68,10 +81,11 @@ def second_opinion(
     reduced, free = without_fixed(model, model.named_evidence(observed))
     asked = _Posterior(model, reduced, free, observed)
     found = None
-    if reduced.markov_graph().num_edges <= _MOST_NEIGHBOURS / 2 * reduced.num_variables:
+    is_sparse = reduced.markov_graph().num_edges <= _MOST_NEIGHBOURS / 2 * reduced.num_variables
+    if is_sparse:
         found = _by_messages(asked, num_samples, generator, budget)
-    if (found is None or found.visible_share > WANTED_SHARE) and not has_zeros(reduced):
-        other = _by_chains(asked, min(_CHAINS, num_samples), generator, budget)
+    if (found is None or found.visible_share > WANTED_SHARE) and not asked.has_zeros:
+        other = _by_chains(asked, num_samples, generator, budget, found)
         if found is None or (other is not None and other.visible_share < found.visible_share):
             found = other
     return found
@@ -86,12 +100,33 @@ class _Posterior:
     free: tuple[int, ...]
     observed: dict[int, int]
 
+    @cached_property
+    def has_zeros(self) -> bool:
+        """Whether some states are impossible, where chains may be lost."""
+        return has_zeros(self.reduced)
+
+    @cached_property
+    def _elimination(self) -> Elimination:
+        graph = self.reduced.markov_graph()
+        return eliminate(graph, min_fill_order(graph))
+
+    def messages(self, budget: Budget, beta: float = 1.0) -> MessageSampler:
+        """Messages of what evidence leaves, at an inverse temperature."""
+        return MessageSampler.build(
+            self.reduced,
+            memory_limit=min(_MEMORY, budget.memory // 4),
+            most_total_entries=_MOST_ENTRIES,
+            elimination=self._elimination,
+            beta=beta,
+        )
+
     def samples(
         self,
         drawn: tuple[torch.Tensor, torch.Tensor],
         method: str,
         group_size: int = 1,
         upper: float = math.inf,
+        is_certain: bool = False,
     ) -> WeightedSamples | None:
         """Full states with weights, or nothing if all weights are zero."""
         states, log_weights = drawn
@@ -101,7 +136,7 @@ class _Posterior:
         for variable, state in self.observed.items():
             full[:, variable] = state
         full[:, list(self.free)] = states
-        rest = self.observed, group_size, method, upper
+        rest = self.observed, group_size, method, upper, is_certain
         found = WeightedSamples(self.model, full, log_weights, *rest)
         return found if found.is_possible else None
 
@@ -110,19 +145,16 @@ def _by_messages(
     asked: _Posterior, num_samples: int, generator: torch.Generator, budget: Budget
 ) -> WeightedSamples | None:
     start = time.perf_counter()
-    memory = min(_MEMORY, budget.memory // 4)
     try:
-        sampler = MessageSampler.build(
-            asked.reduced, memory_limit=memory, most_total_entries=_MOST_ENTRIES
-        )
+        sampler = asked.messages(budget)
     except NotAffordableError:
         return None
     found = None
-    for size in (1, _GROUP_SIZE):
+    for size in (1, _GROUP_SIZE) if asked.has_zeros else (1,):
         if time.perf_counter() - start > budget.seconds_left:  # it would take as long again
             break
         drawn = sampler.draw(-(-num_samples // size), size, generator)
-        tried = asked.samples(drawn, "messages", size, sampler.upper)
+        tried = asked.samples(drawn, "messages", size, sampler.upper, not asked.has_zeros)
         if tried is not None and (found is None or tried.effective > found.effective):
             found = tried
         if found is not None and found.visible_share <= WANTED_SHARE:
@@ -131,16 +163,28 @@ def _by_messages(
 
 
 def _by_chains(
-    asked: _Posterior, num_chains: int, generator: torch.Generator, budget: Budget
+    asked: _Posterior,
+    num_samples: int,
+    generator: torch.Generator,
+    budget: Budget,
+    messages: WeightedSamples | None,
 ) -> WeightedSamples | None:
-    groups = asked.reduced.groups
-    lookups = num_chains * sum(group.num_factors * sum(group.sizes) for group in groups)
-    num_temperatures = min(_MOST_LOOKUPS // max(lookups, 1), _MOST_TEMPERATURES)
-    if num_temperatures < 1:
-        return None
+    """Cool chains, from messages where there are some: those of the model itself tell how far."""
+    work = min(_WORK * max(num_samples / NUM_SAMPLES, 1.0), 1e9 * budget.seconds_left / 2)
     watch = budget.watching("the second opinion")
+    kernel = GibbsKernel(asked.reduced)
+    start = MessageStart(kernel)
     try:
-        drawn = annealed_importance(asked.reduced, num_chains, num_temperatures, generator, watch)
+        if messages is not None:
+            gap = messages.upper - messages.estimate.log_partition
+            likely = LARGEST_GAP / max(gap, LARGEST_GAP)
+            at_beta = partial(asked.messages, budget)
+            start = MessageStart.coldest(kernel, generator, at_beta, likely, watch)
+        pilot = start.draw(PILOT_CHAINS, generator)
+        wanted = _WANTED_EFFECTIVE * num_samples
+        plan = planned(kernel, pilot, work, num_samples, wanted, generator, watch)
+        begun = start.draw(plan.num_chains, generator)
+        states, increments = cool(kernel, begun, plan.betas, plan.num_sweeps, generator, watch)
     except TimeLimitError:
         return None
-    return asked.samples(drawn, "annealed chains")
+    return asked.samples((states, begun.log_weights + increments.sum(0)), "annealed chains")

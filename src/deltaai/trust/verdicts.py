@@ -29,7 +29,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from deltaai.sampling import ImportanceEstimate, log_means, normalised_weights
+from deltaai.importance import ImportanceEstimate, log_means, normalised_weights
 from deltaai.trust.weighted import WeightedSamples
 
 Status = Literal["exact", "bounded", "estimated", "unchecked", "untrusted"]
@@ -97,7 +97,7 @@ def judge_weights(estimate: ImportanceEstimate, group_size: int = 1) -> tuple[st
 
     Examples
     --------
-    >>> from deltaai.sampling.importance import estimate_from_log_weights
+    >>> from deltaai.importance import estimate_from_log_weights
     >>> even = estimate_from_log_weights(torch.zeros(1000))
     >>> judge_weights(even)
     ()

@@ -38,15 +38,15 @@ from torch import Tensor
 
 from deltaai.arguments import checked_count, checked_flag, checked_object, checked_samples
 from deltaai.errors import StateError
-from deltaai.mcmc import GibbsKernel, run_chains
-from deltaai.models import FactorGraph, States
-from deltaai.randomness import Randomness, as_generator, fresh_generator
-from deltaai.sampling import (
+from deltaai.importance import (
     ImportanceEstimate,
     estimate_from_log_weights,
     log_means,
     normalised_weights,
 )
+from deltaai.mcmc import GibbsKernel, run_chains
+from deltaai.models import FactorGraph, States
+from deltaai.randomness import Randomness, as_generator, fresh_generator
 
 _CHUNK = 2048  # samples whose conditionals are held at once
 _CHUNK_ENTRIES = 2**18  # of samples times pairs: several such tables are alive at once
@@ -71,6 +71,8 @@ class WeightedSamples:
     group_size : successive samples that depend on each other; others are independent.
     method : how they were found.
     upper : what no log weight exceeds, and so an upper bound on log Z, if there is one.
+    is_certain : whether only what ``upper`` makes certain counts as seen. Weights can be even and
+        yet lack a part that is hardly ever drawn.
     """
 
     model: FactorGraph
@@ -80,6 +82,7 @@ class WeightedSamples:
     group_size: int = 1
     method: str = "weighted samples"
     upper: float = math.inf
+    is_certain: bool = False
 
     def joined(self, more: WeightedSamples) -> WeightedSamples:
         """These and further samples of the same posterior, drawn apart in groups of one size."""
@@ -109,6 +112,8 @@ class WeightedSamples:
 
         N independent draws miss a part of share m with probability (1 - m)^N.
         """
+        if self.is_certain:
+            return self.certain_share
         return min(_DRAWS_TO_FIND / self.effective, self.certain_share)
 
     @property

@@ -28,7 +28,7 @@ from jaxtyping import Float64, Int
 from torch import Tensor
 
 from deltaai.errors import NotAffordableError, format_bytes
-from deltaai.exact import sorted_tables
+from deltaai.exact import LogTable, sorted_tables
 from deltaai.graphs import Elimination, eliminate, min_fill_order
 from deltaai.messages.mini_buckets.partition import largest_affordable_plan
 from deltaai.messages.mini_buckets.passes import MiniBucketPasses
@@ -100,6 +100,7 @@ class MessageSampler:
         most_total_entries: int,
         i_bound: int | None = None,
         elimination: Elimination | None = None,
+        beta: float = 1.0,
     ) -> MessageSampler:
         """Pass messages up, in tables as large as the limits allow.
 
@@ -110,6 +111,8 @@ class MessageSampler:
         most_total_entries : entries of all tables together, which bounds the time.
         i_bound : variables a message may have (default: what the limits allow).
         elimination : the order to use (default: by min-fill, which loses least when split).
+        beta : inverse temperature; states and weights are those of p~(x)^beta. The smaller it is,
+            the less messages lose. What is impossible stays so.
 
         Raises
         ------
@@ -120,6 +123,13 @@ class MessageSampler:
             graph = model.markov_graph()
             elimination = eliminate(graph, min_fill_order(graph))
         factors, constant = sorted_tables(model, elimination.order)
+        if beta != 1:
+            scaled = [(table.values * beta, table.values == -math.inf) for table in factors]
+            factors = [
+                LogTable(table.scope, values.masked_fill_(is_zero, -math.inf))
+                for table, (values, is_zero) in zip(factors, scaled, strict=True)
+            ]
+            constant *= beta
         states = model.num_states.tolist()
         plan = largest_affordable_plan(
             [table.scope for table in factors],

@@ -1,0 +1,110 @@
+"""How many chains to cool, and how slowly: decided by a few pilot chains.
+
+With T sweeps between the start and the target, the variance of log weights is about A / T, A being
+a property of the model and the start. Of N chains about N exp(-A / T) are then effective, and both
+cost: N T sweeps are all that can be had. A few pilot chains tell A; they are not used again, so
+what follows from them does not bias the weights of other chains. They also tell where the variance
+arises: with s_j² its part from the j-th stretch of β, the whole is least if the number of
+temperatures in a stretch is in proportion to s_j (Lagrange).
+
+What sweeps cost is in :mod:`deltaai.mcmc.sweep_cost`. Nothing is cooled here but pilots; see
+:mod:`deltaai.mcmc.annealed`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from deltaai.mcmc.annealed import Start, cool
+from deltaai.mcmc.gibbs import GibbsKernel
+from deltaai.mcmc.sweep_cost import SweepCost
+
+# Chains and temperatures of a pilot, and the share of all work that it may take.
+PILOT_CHAINS, _PILOT_TEMPERATURES, _PILOT_SHARE = 64, 100, 0.1
+_STRETCHES = 10  # of inverse temperature, whose variances are told apart
+_FEWEST_CHAINS, _MOST_SWEEPS = 100, 20_000
+# A is a guess from few chains cooled fast, and too many sweeps cost less than too few.
+_CAUTION = 2.0
+
+
+@dataclass(frozen=True)
+class AnnealingPlan:
+    """Chains, the ladder they are cooled along, and sweeps at each temperature of it."""
+
+    num_chains: int
+    betas: tuple[float, ...]
+    num_sweeps: int
+
+
+def planned(
+    kernel: GibbsKernel,
+    pilot: Start,
+    work: float,
+    most_chains: int,
+    wanted: float,
+    generator: torch.Generator,
+    progress: Callable[[float], None] | None = None,
+) -> AnnealingPlan:
+    """Spend work where it makes the most chains effective.
+
+    Parameters
+    ----------
+    pilot : where the pilot chains start; others of its kind will follow.
+    work : nanoseconds that may be spent, roughly.
+    most_chains : chains that may be cooled.
+    wanted : effective chains that are enough; with fewer, all work is spent.
+    """
+    cost = SweepCost.of(kernel)
+    at_one = cost.sweeps_at_one
+    each = cost.per_sweep(len(pilot.states), at_one) * at_one
+    num_steps = max(_STRETCHES, min(int(_PILOT_SHARE * work / each), _PILOT_TEMPERATURES))
+    betas = np.linspace(pilot.beta, 1, num_steps + 1)
+    _, increments = cool(kernel, pilot, betas.tolist(), at_one, generator, progress)
+    difficulty = _CAUTION * float(increments.sum(0).var()) * num_steps * at_one
+    num_chains, num_sweeps = _division(cost, at_one, work, most_chains, wanted, difficulty)
+    ladder = _ladder(betas, increments, max(num_sweeps // at_one, _STRETCHES))
+    return AnnealingPlan(num_chains, ladder, at_one)
+
+
+def _division(
+    cost: SweepCost, at_one: int, work: float, most_chains: int, wanted: float, difficulty: float
+) -> tuple[int, int]:
+    """Chains and sweeps: the cheapest that are enough, or else the best that work can buy."""
+    candidates = []
+    num_chains = min(_FEWEST_CHAINS, most_chains)
+    while True:
+        affordable = min(work / cost.per_sweep(num_chains, at_one), _MOST_SWEEPS)
+        # Fewest sweeps that leave as many effective as are wanted: N exp(-A / T) = wanted.
+        is_possible = num_chains > wanted
+        enough = difficulty / math.log(num_chains / wanted) if is_possible else math.inf
+        num_sweeps = max(int(min(affordable, enough)), _STRETCHES * at_one)
+        effective = num_chains * math.exp(-difficulty / num_sweeps)
+        spent = num_sweeps * cost.per_sweep(num_chains, at_one)
+        is_enough = effective >= 0.95 * wanted
+        candidates.append((is_enough, -spent if is_enough else effective, num_chains, num_sweeps))
+        if num_chains == most_chains:
+            return max(candidates)[2:]
+        num_chains = min(math.ceil(1.25 * num_chains), most_chains)
+
+
+def _ladder(
+    betas: Float64[np.ndarray, "one_more"],
+    increments: Float64[Tensor, "step chain"],
+    num_steps: int,
+) -> tuple[float, ...]:
+    """Temperatures in proportion to the spread that pilot chains found around them."""
+    parts = np.array_split(increments.cpu().numpy(), _STRETCHES)
+    edges = betas[np.cumsum([0, *map(len, parts)])]
+    spreads = np.array([part.sum(0).std() for part in parts])
+    # Never far below the mean: a spread is known from few chains.
+    spreads = np.maximum(spreads, max(0.3 * spreads.mean(), 1e-9))
+    along = np.concatenate(([0.0], np.cumsum(spreads)))
+    inner = np.interp(np.linspace(0, along[-1], num_steps + 1), along, edges).tolist()
+    return (float(betas[0]), *inner[1:-1], 1.0)

@@ -1,0 +1,70 @@
+"""What cooling chains by Gibbs sweeps costs, as far as numbers of operations tell.
+
+Costs are counts times typical nanoseconds of a core, right within a factor of two or three. They
+are not measured, so that what is planned by them is the same on every machine, and the same seed
+gives the same answer. For limits of time there is the clock (:mod:`deltaai.budget`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deltaai.mcmc.gibbs import GibbsKernel
+from deltaai.mcmc.local_scores import incidents
+
+# Nanoseconds: of a step of Python with a few small operations; of a table's entry at a new
+# temperature; of a variable drawn from a table, and of an entry looked up, in one chain; of a
+# factor in a log score.
+_STEP, _ENTRY, _DRAW, _LOOKUP, _FACTOR = 8e3, 15.0, 5.0, 10.0, 4.0
+# Steps for each block of variables with tables and without, and for each of its kinds of factors.
+_TABLE_STEPS, _BLOCK_STEPS, _PART_STEPS = 35, 20, 12
+_MANY_CHAINS, _MOST_AT_ONE = 400, 10
+
+
+@dataclass(frozen=True)
+class SweepCost:
+    """Nanoseconds: for each sweep and each new temperature, in any case and for each chain."""
+
+    sweep: float
+    sweep_per_chain: float
+    temperature: float
+    temperature_per_chain: float
+
+    @classmethod
+    def of(cls, kernel: GibbsKernel) -> SweepCost:
+        """Count a kernel's operations."""
+        model = kernel.model
+        if kernel.fields is not None:
+            count = len(kernel.fields.bias)
+            each = count * (25.0 + 0.06 * count)
+            return cls(_STEP * model.num_variables, each, 10 * _STEP, 0.1 * count**2)
+        steps = entries = 0
+        each = 0.0
+        for block in kernel.blocks:
+            if block.table is not None:
+                steps += _TABLE_STEPS
+                entries += kernel.num_entries(block)
+                each += _DRAW * len(block.members)
+                continue
+            parts = incidents(model, block.members)
+            steps += _BLOCK_STEPS + _PART_STEPS * len(parts)
+            sizes = (model.groups[part.group].sizes[part.place] for part in parts)
+            looked_up = sum(len(p.factors) * size for p, size in zip(parts, sizes, strict=True))
+            each += _LOOKUP * looked_up
+        num_factors = sum(group.num_factors for group in model.groups)
+        return cls(_STEP * steps, each, 10 * _STEP + _ENTRY * entries, _FACTOR * num_factors)
+
+    def per_sweep(self, num_chains: int, at_one: int) -> float:
+        """A sweep, with its part of the temperature it is at."""
+        fixed = self.sweep + self.temperature / at_one
+        return fixed + num_chains * (self.sweep_per_chain + self.temperature_per_chain / at_one)
+
+    @property
+    def sweeps_at_one(self) -> int:
+        """Sweeps at a temperature that take about twice as long as going to the next one.
+
+        Not many, lest the steps between temperatures become too large.
+        """
+        step = self.temperature + _MANY_CHAINS * self.temperature_per_chain
+        sweep = self.sweep + _MANY_CHAINS * self.sweep_per_chain
+        return max(1, min(round(2 * step / max(sweep, 1.0)), _MOST_AT_ONE))
