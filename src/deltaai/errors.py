@@ -232,7 +232,7 @@ def shown(value: object, longest: int = 80) -> str:
     """A value as a message shows it: on one line, without its middle, whatever it is.
 
     >>> shown("rain"), shown([1, 2]), shown(list(range(100)), longest=20)
-    ("'rain'", '[1, 2]', '[0, 1, 2, ... 8, 99]')
+    ("'rain'", '[1, 2]', '[0, 1, 2,  ... 7, 98, 99]')
     >>> shown(10**5000)
     'a whole number of more than 4300 digits'
     """

@@ -447,7 +447,7 @@ def _checked_device(device: object) -> torch.device:
     try:
         if isinstance(device, str | torch.device):
             found = torch.device(device)
-            torch.empty(0, device=found)  # some have a name and are not there
+            torch.empty(0, dtype=torch.float64, device=found)  # some have a name and are not there
             return found
         reason = "a name such as 'cpu' or 'cuda' is needed"
     except (RuntimeError, AssertionError, NotImplementedError) as error:
