@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaai.errors import DeltaAIError, WeightError
-from deltaai.sampling import (
+from deltaai.importance import (
     estimate_from_log_weights,
     normalised_weights,
     pareto_khat,

@@ -170,7 +170,7 @@ def _by_chains(
     messages: WeightedSamples | None,
 ) -> WeightedSamples | None:
     """Cool chains, from messages where there are some: those of the model itself tell how far."""
-    work = min(_WORK * max(num_samples / NUM_SAMPLES, 1.0), 1e9 * budget.seconds_left / 2)
+    work = min(_WORK * max(num_samples / CHECK_SAMPLES, 1.0), 1e9 * budget.seconds_left / 2)
     watch = budget.watching("the second opinion")
     kernel = GibbsKernel(asked.reduced)
     start = MessageStart(kernel)
