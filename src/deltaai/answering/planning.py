@@ -38,8 +38,8 @@ from deltaai.models import Evidence, FactorGraph, Reduction, propagate_zeros
 
 _SEARCH_SHARE = 0.25  # of a limit of time that the search may take
 # Seconds of work that a plan has in any case, for to say in words what a tiny limit rules out takes
-# a moment; and the share of a limit that is as good as all of it.
-_LEAST_WORK, _NEARLY_ALL = 1.0, 0.5
+# a moment. Reading that took less is not held against an answer.
+_LEAST_WORK = 1.0
 SEARCH_SECONDS = 5.0  # for variables to fix, where nothing else makes an exact answer fit
 
 
@@ -171,7 +171,7 @@ def _planned(
     budget: Budget, model: FactorGraph, evidence: Evidence | None, search_seconds: float | int
 ) -> Plan:
     time_limit, seconds = budget.time_limit, budget.time_limit
-    if seconds is not None and budget.seconds_left < _NEARLY_ALL * seconds:
+    if seconds is not None and seconds - budget.seconds_left > max(_LEAST_WORK, seconds / 2):
         seconds = budget.seconds_left  # else as given, so that a plan is the same everywhere
     limits = Limits(budget.memory, seconds)
     if seconds is not None:
