@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from deltaai.errors import DeltaAIError, FormatError
 from deltaai.io.atomic import replace_file
-from deltaai.training.checkpoint import load_tensors, save_tensors
+from deltaai.training.checkpoint import FORMAT_VERSION, load_tensors, save_tensors
 from deltaai.training.nested_state import pack_state, unpack_state
 
 TENSORS = {
@@ -193,7 +193,7 @@ def saved(path: Path) -> Path:
 
 def with_header(path: Path, **changes: object) -> Path:
     """A file of ours but for these entries in its JSON."""
-    header: dict[str, Any] = {"format": "deltaai", "version": 1, "kind": "checkpoint"}
+    header: dict[str, Any] = {"format": "deltaai", "version": FORMAT_VERSION, "kind": "checkpoint"}
     header |= {"metadata": {}, "sha256": "0"} | changes
     path.write_bytes(safetensors.torch.save({}, {"deltaai": json.dumps(header)}))
     return path
@@ -240,9 +240,10 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
         "holds a 'sampler'; expected a 'checkpoint'",
     ),
     "newer": (
-        lambda path: with_header(path, version=2, compression="zip"),
-        "newer deltaai .format version 2; this one reads up to 1",
+        lambda path: with_header(path, version=FORMAT_VERSION + 1),
+        f"newer deltaai .format version {FORMAT_VERSION + 1}; this one reads up to {FORMAT_VERSION}",
     ),
+    "older": (lambda path: with_header(path, version=1), "earlier deltaai .format version 1"),
     "version zero": (lambda path: with_header(path, version=0), "header is damaged"),
     "version true": (lambda path: with_header(path, version=True), "header is damaged"),
     "other name": (lambda path: with_header(path, format="alphaai"), "header is damaged"),

@@ -31,7 +31,7 @@ from deltaai.errors import DeltaAIError, FormatError, one_line
 from deltaai.io import replace_file
 
 FORMAT_NAME = "deltaai"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1 said of a sampler what it is in other words
 
 
 def save_tensors(
@@ -150,6 +150,13 @@ def _read_envelope(path: Path, header: Mapping[str, str]) -> dict[str, Any]:
         name, version = envelope["format"], envelope["version"]
         if name != FORMAT_NAME or type(version) is not int or version < 1:
             raise ValueError(f"format {name!r}, version {version!r}")
+        if version < FORMAT_VERSION:
+            raise FormatError(
+                path,
+                None,
+                f"written by an earlier deltaai (format version {version}; this one reads "
+                f"{FORMAT_VERSION}): fit it again",
+            )
         if version > FORMAT_VERSION:
             raise FormatError(
                 path,
