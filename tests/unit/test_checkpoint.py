@@ -240,8 +240,9 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
         "holds a 'sampler'; expected a 'checkpoint'",
     ),
     "newer": (
-        lambda path: with_header(path, version=FORMAT_VERSION + 1),
-        f"newer deltaai .format version {FORMAT_VERSION + 1}; this one reads up to {FORMAT_VERSION}",
+        lambda path: with_header(path, version=FORMAT_VERSION + 1, compression="zip"),
+        f"newer deltaai .format version {FORMAT_VERSION + 1}; this one reads up to "
+        f"{FORMAT_VERSION}",
     ),
     "older": (lambda path: with_header(path, version=1), "earlier deltaai .format version 1"),
     "version zero": (lambda path: with_header(path, version=0), "header is damaged"),
