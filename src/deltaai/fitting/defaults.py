@@ -32,6 +32,7 @@ _DRAWING_BYTES, _COLUMNS_PER_MEMORY = 2**28, 4
 _SECONDS_PER_UPDATE, _SECONDS_PER_UNIT = 2e-3, 6e-9  # and of a hidden unit in it
 
 
+@torch.no_grad()
 def peakedness(model: FactorGraph) -> float:
     """Mean size of the change of the log score by one flip, at uniform states."""
     generator = torch.Generator().manual_seed(0)

@@ -73,7 +73,7 @@ class PartialStates:
         logits = proposal.conditionals.logits_at(due.block, members, features, known, context)
         inputs = Inputs(due.block, members, features, self.states, due.input_cells, known)
         inside = proposal.knowledge.logits_at(self.model, due.chosen, inputs)
-        return logits if inside is None else logits + inside
+        return logits if inside is None else logits.add_(inside)
 
     def fill(
         self, due: Due, choose: Choose
