@@ -49,7 +49,7 @@ def test_claims_of_a_sampler_take_no_memory(tmp_path):
     tensors, metadata = load_tensors(path, "sampler")
     variables = [[name, 10**9] for name, _ in metadata["model"]["variables"]]
     for forged in (
-        {**metadata, "hidden": 10**9},
+        {**metadata, "spec": {**metadata["spec"], "hidden": 10**9}},
         {**metadata, "model": {**metadata["model"], "variables": variables}},
     ):
         save_tensors(path, tensors, forged, kind="sampler")

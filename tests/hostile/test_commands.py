@@ -67,8 +67,11 @@ def test_some_samples_must_be_drawn(run, network, tmp_path, number):
         (["--steps", "-3"], "--steps is -3"),
         (["--set", "anneal_steps=9", "--steps", "5"], "lower it, or raise --steps"),
         (["--objective", "sub-dags"], "choose --orders many"),
-        (["--evidence", "any", "--orders", "many"], "choose --orders one"),
-        (["--evidence", "any", "--objective", "tb"], "leave out --objective"),
+        (["--set", "values=data"], "give --set states"),
+        (
+            ["--orders", "many", "--objective", "sub-dags", "--evidence", "any"],
+            "choose --objective",
+        ),
         (["--steps", "5", "--set", "steps=6"], "'steps' is given twice"),
         (["--set", "decay=1", "--set", "decay=0.5"], "'decay' is given twice"),
     ],

@@ -150,7 +150,9 @@ def test_predicted_memory_of_training_is_near_to_what_was_measured():
     lattice = dai.zoo.ising_lattice(side=16, sigma=0.3, seed=0)
     sampler = dai.fit(lattice, steps=1)
     size = sampler.config.batch_size
-    needed = training_bytes(sampler.proposal.layout, sampler.hidden, size, 1000, takes_masks=False)
+    needed = training_bytes(
+        sampler.proposal.layout, sampler.spec.hidden, size, 1000, takes_masks=False
+    )
     assert 70 * MB < needed < 95 * MB  # 75 to 81 were measured
 
 

@@ -202,10 +202,12 @@ def _with_history(path, change):
     save_tensors(path, tensors, metadata, kind=CHECKPOINT_KIND)
 
 
-def test_checkpoints_of_earlier_versions_are_read(interrupted):
+def test_checkpoints_without_a_history_are_refused_and_kept(interrupted):
     _with_history(interrupted, lambda pairs: pairs)
-    resumed = dai.fit(lattice(), checkpoint=interrupted, resume=True, **SETTINGS)
-    assert [row["step"] for row in resumed.history] == [25, 30, 35, 40]
+    before = interrupted.read_bytes()
+    with pytest.raises(FormatError, match="of another version"):
+        dai.fit(lattice(), checkpoint=interrupted, resume=True, **SETTINGS)
+    assert interrupted.read_bytes() == before
 
 
 @pytest.mark.parametrize("history", [3, [4], [{"dict": [["step", "five"]]}]])

@@ -23,6 +23,7 @@ from deltaai.mcmc.gibbs import GibbsKernel
 from deltaai.mcmc.gradient_moves import GibbsWithGradientsKernel
 from deltaai.mcmc.tempering import ParallelTemperingKernel
 from deltaai.messages import loopy_belief_propagation, mini_bucket_bound
+from deltaai.sampling import kept_schedules
 from deltaai.threads import Turn, limited_threads
 
 Question = Callable[[], object]
@@ -298,7 +299,7 @@ def check_rounds(subject: str, num_rounds: int) -> None:
 @pytest.fixture(autouse=True)
 def few_orders(monkeypatch):
     """Forget orders as soon as a few others were asked for."""
-    monkeypatch.setattr(posterior, "_MOST_ORDERS", 3)
+    monkeypatch.setattr(kept_schedules, "_MOST", 3)
 
 
 @pytest.mark.parametrize("subject", SUBJECTS)

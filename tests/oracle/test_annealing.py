@@ -17,7 +17,7 @@ from deltaai.mcmc.gibbs import GibbsKernel
 from deltaai.mcmc.message_start import MessageStart
 from deltaai.messages.mini_buckets.sampling import MessageSampler
 from deltaai.models import FactorGraph, SpinCoupling, SpinField, TableFactor, Variable, zoo
-from deltaai.trust import second_opinion as opinions
+from deltaai.trust import opinions
 from deltaai.trust.opinions import second_opinion
 from deltaai.trust.weighted import WeightedSamples
 from statistical.chi_square import FALSE_FAILURE, chi_square_p_value

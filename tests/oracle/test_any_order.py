@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from deltaai.exact import Enumeration
-from deltaai.models import FactorGraph, TableFactor, Variable, zoo
+from deltaai.models import FactorGraph, TableFactor, Variable, tempered, zoo
 from deltaai.objectives.any_order_balance import AnyOrderObjective
 from deltaai.objectives.balance import path_potentials
 from deltaai.sampling import any_order_policy as any_order
@@ -256,7 +256,7 @@ def test_losses_are_those_of_the_potentials(objective, is_backward_learned):
     policy = tiny_policy(sizes_of(model), is_backward_learned=is_backward_learned)
     made = AnyOrderObjective(objective, decay=decay, partial_energy="completed", log_partition=0.4)
     columns, ranks = policy.sample(12, generator=torch.Generator().manual_seed(0))
-    batch = made.prepare(model, columns, ranks, beta)
+    batch = made.prepare(tempered(model, beta), columns, ranks)
     paths = policy.log_paths(columns, ranks, flow=True)
     for number, loss in enumerate(made.losses(policy, batch)):
         flows = paths.log_flow[:, number].tolist()

@@ -22,7 +22,7 @@ from deltaai.arguments import (
 )
 from deltaai.budget import Budget
 from deltaai.conditionals import Family, Layout, refuse_zeros, without_vertices
-from deltaai.errors import ConfigError, ModelError, Setting, StateError, shown
+from deltaai.errors import ConfigError, ModelError, Setting, StateError, one_line, shown
 from deltaai.fitting.defaults import suitable_config, suitable_graph, suitable_hidden
 from deltaai.fitting.initial import check_initial, start_from_messages
 from deltaai.fitting.runs import default_most_observed, set_up_run
@@ -274,9 +274,9 @@ def _most_observed(most_observed: int | None, spec: SamplerSpec, num_variables: 
     if most_observed is not None:
         raise ConfigError(
             Setting("most_observed"),
-            f" is {most_observed}, but what is observed does not vary: choose ",
+            " is for evidence that varies, and what is observed does not vary here: leave it out, "
+            "or choose ",
             Setting("evidence", "any"),
-            ", or leave it out",
         )
     return None
 
@@ -295,7 +295,15 @@ def _checked_model(
     found = as_model(model)
     if found.num_variables == 0:
         raise ModelError("the model has no variables, so there is nothing to train")
-    return found if device in (None, found.device) else found.to(device=device)
+    if device is None:
+        return found
+    try:
+        wanted = torch.device(device)
+        return found if wanted == found.device else found.to(device=wanted)
+    except (TypeError, ValueError, RuntimeError, AssertionError) as error:  # torch has them all
+        raise ConfigError(
+            Setting("device"), f" is {shown(device)}: {one_line(error)}; 'cpu' is always there"
+        ) from None
 
 
 def _refuse_large(

@@ -1,5 +1,6 @@
 """Models: variables, factors in groups of one shape, factor graphs, and a zoo of them."""
 
+from deltaai.models.changes import log_changes, log_changes_at
 from deltaai.models.checked_tables import checked_log_tables, describe_member
 from deltaai.models.clamped_group import ClampedGroup
 from deltaai.models.encoding import encode_states, num_features
@@ -54,6 +55,8 @@ __all__ = [
     "has_values",
     "has_zeros",
     "joint_states",
+    "log_changes",
+    "log_changes_at",
     "model_from_tensors",
     "model_to_tensors",
     "network_inputs",

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from deltaai.arguments import checked_items, checked_object
+from deltaai.arguments import checked_flag, checked_items, checked_object
 from deltaai.display import Card, listing, plural
 from deltaai.errors import (
     ConfigError,
@@ -177,37 +177,10 @@ class FactorGraph:
         columns = self.columns(x)
         self._check_change(variable, value, columns.shape[1])
         variable = variable.long()  # torch indexes with no other type everywhere
+        from deltaai.models.changes import log_changes_at  # noqa: PLC0415  which knows this class
+
         at = torch.arange(columns.shape[1], device=self.device)
-        return self.log_changes_at(columns, at, variable, value)
-
-    def log_changes_at(
-        self,
-        columns: Columns,
-        at: Int[Tensor, "pair"],
-        variable: Int[Tensor, "pair"],
-        value: Int[Tensor, "pair"],
-    ) -> Float[Tensor, "pair"]:
-        """Change of the log score of some columns when one variable takes another value.
-
-        Columns in, unchecked: for the inner loops of training.
-
-        Parameters
-        ----------
-        at : which column each change is of.
-        variable, value : what changes, and to what.
-        """
-        change = torch.zeros(len(at), dtype=self.dtype, device=self.device)
-        for group, incidence in zip(self.groups, self._incidences, strict=True):
-            pair, factor, place = incidence.of(variable)
-            if len(pair) == 0:
-                continue
-            values = columns[group.scopes[factor].T, at[pair]]
-            before = group.log_values_at(factor, values)
-            here = torch.arange(len(pair), device=self.device)
-            values[place, here] = value[pair].to(values.dtype)
-            after = group.log_values_at(factor, values)
-            change = change.index_add(0, pair, after - before)
-        return change
+        return log_changes_at(self, columns, at, variable, value)
 
     def local_log_scores(self, x: States) -> Float[Tensor, "batch all_states"]:
         """Log score of every single-variable setting, from the factors that contain it.
@@ -234,19 +207,6 @@ class FactorGraph:
         scores = self.local_log_scores(x)
         current = scores.gather(1, x.long() + self.state_offsets[:-1])
         return scores - current.repeat_interleave(self.num_states, dim=1)
-
-    def log_changes(self, columns: Columns, others: Columns) -> Float[Tensor, "var batch"]:
-        """Change of the log score when one variable takes its value in ``others``, for each alone.
-
-        Columns in and columns out, unchecked: for the inner loops of training. Only the value that
-        is asked for is evaluated, and only in the factors that contain the variable.
-        """
-        changes = torch.zeros(columns.shape, dtype=self.dtype, device=self.device)
-        for group in self.groups:
-            for place in range(group.arity):
-                change = group.log_changes(columns, others, place)
-                changes.index_add_(0, group.scopes[:, place], change)
-        return changes
 
     def check_states(self, x: States) -> None:
         """Refuse what is not a batch of full states."""
@@ -319,7 +279,8 @@ class FactorGraph:
         return torch.int8 if most <= 127 else torch.int32
 
     @cached_property
-    def _incidences(self) -> tuple[Incidence, ...]:
+    def incidences(self) -> tuple[Incidence, ...]:
+        """Which factors of each group contain a variable."""
         return tuple(Incidence.build(group.scopes, self.num_variables) for group in self.groups)
 
     # -- derived models ------------------------------------------------------------------------
@@ -394,7 +355,7 @@ class FactorGraph:
         ----------
         learned : whether the values of parameters count, too, or only their shapes.
         """
-        digest = hashlib.sha256()
+        learned, digest = checked_flag("learned", learned), hashlib.sha256()
         for variable in self.variables:
             digest.update(repr((variable.name, variable.states)).encode())
         for group in self.groups:

@@ -34,7 +34,7 @@ class Target:
     >>> model = zoo.ising_lattice(side=2, sigma=0.5, seed=0)
     >>> target, x = Target(model), torch.zeros(1, 4, dtype=torch.long)
     >>> before = target.now(torch.float32).log_score(x)
-    >>> _ = model.groups[0].strengths.mul_(2.0)
+    >>> _ = model.groups[0].strengths.add_(0.5)
     >>> bool(target.now(torch.float32).log_score(x) == before)
     False
     """

@@ -21,6 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from deltaai.conditionals import Known, Layout, Observed, Proposal
+from deltaai.models import log_changes
 from deltaai.objectives.base import Objective
 from deltaai.sampling import Paths
 
@@ -86,7 +87,7 @@ def prepare_delta(
     """Compute what a batch of states fixes: encodings, log-ratios, and what q knows."""
     model = proposal.model
     with torch.no_grad():
-        log_ratio = -model.log_changes(columns, alternatives)
+        log_ratio = -log_changes(model, columns, alternatives)
         known_logits, known_flips = proposal.knowledge.logits_and_flips(
             model, columns, alternatives, known
         )

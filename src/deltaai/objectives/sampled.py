@@ -22,6 +22,7 @@ from torch import Tensor
 
 from deltaai.conditionals import Inputs, Layout, Proposal, known_under
 from deltaai.errors import ConfigError
+from deltaai.models import log_changes_at
 from deltaai.objectives.base import Objective
 from deltaai.sampling import Paths
 
@@ -151,7 +152,8 @@ class SampledDeltaObjective(Objective[SampledBatch]):
         )
         chosen, model = variables.flatten(), proposal.model
         columns = torch.arange(paths.columns.shape[1], device=dags.device).view(shape)[dags]
-        log_ratio = -model.log_changes_at(
+        log_ratio = -log_changes_at(
+            model,
             paths.columns,
             columns.flatten(),
             chosen.repeat_interleave(paths.each),

@@ -155,7 +155,7 @@ def _knowledge(
 
 def _inputs(
     proposal: Proposal, part: CellGroup, features: Float[Tensor, "cell_plus_one feature column"]
-) -> Float[Tensor, "pair input feature column"]:
+) -> Float[Tensor, "pair input own_feature column"]:
     num_features = proposal.layout.blocks[part.block].num_features
     return features[:, :num_features][part.input_cells]
 

@@ -53,11 +53,11 @@ class PartialStates:
             features = proposal.features(states)
             features[:-1] *= given.observed[encoding.owners]  # the rest is not there yet
             self.states = states.reshape(cells, num_samples)
-            self.features = features.reshape(-1, num_samples)
+            self.features = features.reshape(len(features) * self.num_dags, num_samples)
             self.observed = given.observed.reshape(cells, num_samples)
             if given.known is not None:
-                self.known = given.known.view(-1, *shape)
-        self.context = None if context is None else context.view(-1, *shape)
+                self.known = given.known.view(len(given.known), *shape)
+        self.context = None if context is None else context.view(len(context), *shape)
 
     def logits(self, due: Due) -> Float[Tensor, "pair logit sample"]:
         """Logits of what is due, given the states so far."""
@@ -91,7 +91,8 @@ class PartialStates:
             is_given = _rows(self.observed, due.cells)
             drawn = _rows(self.states, due.cells).where(is_given, drawn)
         self.states.index_copy_(0, due.cells, drawn)
-        by_dag = self.features.view(len(self.features) // self.num_dags, self.num_dags, -1)
+        num_rows, num_samples = self.features.shape
+        by_dag = self.features.view(num_rows // self.num_dags, self.num_dags, num_samples)
         self.proposal.layout.encoding.write(by_dag, due.variables, drawn, due.dags)
         return head.log_density(logits, drawn), is_given
 

@@ -133,10 +133,14 @@ class Trainer:
             if checkpoint is not None and (
                 is_done or (config.checkpoint_every and self.step % config.checkpoint_every == 0)
             ):
-                save_run(self, checkpoint)
+                self.save(checkpoint)
             if is_done:
                 return self._end(phase, estimate)
         return estimate
+
+    def save(self, path: Path) -> None:
+        """Write all that the rest of the run depends on."""
+        save_run(self, path)
 
     def resume(self, path: Path) -> None:
         """Continue from a checkpoint of the same model and settings."""
