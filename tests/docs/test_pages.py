@@ -1,4 +1,4 @@
-"""README and walk-through run as they are printed: here, and after a plain installation."""
+"""The pages of documentation run as they are printed: here, and after a plain installation."""
 
 import importlib.util
 import os
@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 RUNNER = Path(__file__).with_name("run_page.py")
-PAGES = ["README.md", "docs/walkthrough.md"]
+PAGES = ["README.md", "docs/walkthrough.md", "docs/extending.md"]
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +77,13 @@ def test_pages_run_after_a_plain_installation(tmp_path):
             PIP_CONSTRAINT=str(constraints),
         )
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def test_extensions_are_short(run_page):
+    found = run_page.blocks((ROOT / "docs/extending.md").read_text())
+    lengths = [len(content.splitlines()) for kind, content, _ in found if kind == "python"]
+    assert len(lengths) >= 12  # for each of six things what it is, and its registration
+    assert max(lengths) < 60
 
 
 def test_what_is_printed_is_compared(run_page):

@@ -1,7 +1,5 @@
 """Every objective is a choice of ``fit``: each trains a small model and resumes exactly."""
 
-from typing import get_args
-
 import pytest
 import torch
 
@@ -10,12 +8,12 @@ from deltaai.exact import Enumeration
 from deltaai.fitting.fit_model import fit
 from deltaai.models import zoo
 from deltaai.training import phases
-from deltaai.training.config import ObjectiveName
+from deltaai.training.config import objective_names
 from resuming import assert_resumes_to_the_same_weights
 
 ISING = zoo.ising_lattice(side=3, sigma=0.4, seed=0)
 POTTS = zoo.potts_lattice(side=2, states=3, sigma=0.6, seed=0)
-OBJECTIVES = get_args(ObjectiveName)
+OBJECTIVES = objective_names()
 ONE_ORDER = [name for name in OBJECTIVES if name != "sub-dags"]
 
 

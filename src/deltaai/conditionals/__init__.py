@@ -10,12 +10,19 @@ from deltaai.conditionals.evidence import (
     inputs_of,
     without_vertices,
 )
-from deltaai.conditionals.families import Family, build_conditionals
+from deltaai.conditionals.families import (
+    FAMILIES,
+    Family,
+    FamilyBuilder,
+    FamilySettings,
+    build_conditionals,
+    register_family,
+)
 from deltaai.conditionals.heads import Categorical, Exploration, Head
 from deltaai.conditionals.informed import relative_slices
 from deltaai.conditionals.knowledge import FactorKnowledge, Inputs, Knowledge, NoKnowledge
 from deltaai.conditionals.layout import Block, Layout
-from deltaai.conditionals.local import LocalConditionals
+from deltaai.conditionals.local import LocalConditionals, gather_inputs
 from deltaai.conditionals.mae import MaskedAutoencoder
 from deltaai.conditionals.proposal import (
     Observed,
@@ -28,6 +35,7 @@ from deltaai.conditionals.proposal import (
 from deltaai.conditionals.table import TableConditionals, exact_proposal
 
 __all__ = [
+    "FAMILIES",
     "MOST_CONTEXT",
     "Block",
     "Categorical",
@@ -38,6 +46,8 @@ __all__ = [
     "Exploration",
     "FactorKnowledge",
     "Family",
+    "FamilyBuilder",
+    "FamilySettings",
     "Head",
     "Inputs",
     "Knowledge",
@@ -53,11 +63,13 @@ __all__ = [
     "evidence_layout",
     "exact_proposal",
     "fixed_evidence_layout",
+    "gather_inputs",
     "inputs_of",
     "known_given",
     "known_under",
     "log_conditionals_of",
     "refuse_zeros",
+    "register_family",
     "relative_slices",
     "uniform_weights",
     "without_vertices",

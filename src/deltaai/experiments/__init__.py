@@ -1,7 +1,11 @@
 """The paper's figures: a harness that runs parts, and one file a figure."""
 
 from deltaai.experiments.harness.parts import Experiment, Part, Row
-from deltaai.experiments.harness.registry import experiment_names, find_experiment
+from deltaai.experiments.harness.registry import (
+    experiment_names,
+    find_experiment,
+    register_experiment,
+)
 from deltaai.experiments.harness.reproduce import Reproduction, reproduce
 from deltaai.experiments.harness.runner import Standing
 
@@ -13,5 +17,6 @@ __all__ = [
     "Standing",
     "experiment_names",
     "find_experiment",
+    "register_experiment",
     "reproduce",
 ]

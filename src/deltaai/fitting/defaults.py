@@ -15,14 +15,14 @@ from typing import Any, cast, get_args
 import torch
 
 from deltaai.arguments import checked_choice, checked_count
-from deltaai.conditionals import without_vertices
+from deltaai.conditionals import FAMILIES, without_vertices
 from deltaai.fitting.spec import EvidenceFor, SamplerSpec
 from deltaai.fitting.training_memory import training_bytes
 from deltaai.graphs import ChordalGraph, eliminate, min_fill_order
 from deltaai.models import FactorGraph
 from deltaai.objectives import BalanceName
 from deltaai.sampling import Orders
-from deltaai.training import ObjectiveName, TrainingConfig
+from deltaai.training import TrainingConfig, objective_names
 
 _HIDDEN_MILD, _HIDDEN_PEAKED = 16, 32
 _PEAKED = 4.0  # nats that one flip changes the log score by, on average
@@ -56,8 +56,9 @@ def suitable_graph(model: FactorGraph, observed: Sequence[int] = ()) -> ChordalG
 
 def suitable_hidden(model: FactorGraph, family: str) -> int:
     """Hidden units of the networks: the paper's number for its own, few for local ones."""
-    if family == "mae":
-        return 512
+    chosen = FAMILIES[family].hidden
+    if chosen is not None:
+        return chosen
     return _HIDDEN_PEAKED if peakedness(model) > 1.0 else _HIDDEN_MILD
 
 
@@ -88,9 +89,7 @@ def suitable_config(
         "anneal_start": min(1.0, 1.0 / size) if is_peaked else 0.1,
         "evaluate_every": 25,
     }
-    objective = checked_choice(
-        "objective", given.get("objective", "delta"), get_args(ObjectiveName)
-    )
+    objective = checked_choice("objective", given.get("objective", "delta"), objective_names())
     if objective in get_args(BalanceName) and "log_partition" not in given:
         chosen["log_partition"] = flat_log_partition(model, cast(BalanceName, objective))
     if "target_ess" not in given and "target_kl" not in given:
@@ -171,9 +170,8 @@ def flat_log_partition(model: FactorGraph, objective: BalanceName) -> float:
         return entropy + float(model.log_score((chance * model.num_states).long()).double().mean())
 
 
-def _rate(family: str, *, is_many: bool) -> float:
-    if family == "mae":
-        return 1e-3
-    if family == "table":
-        return 5e-2
+def _rate(family: str, *, is_many: bool) -> float | int:
+    chosen = FAMILIES[family].learning_rate
+    if chosen is not None:
+        return chosen
     return 3e-2 if is_many else 1e-2

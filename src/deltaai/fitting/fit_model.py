@@ -21,7 +21,7 @@ from deltaai.arguments import (
     checked_seed,
 )
 from deltaai.budget import Budget
-from deltaai.conditionals import Family, Layout, refuse_zeros, without_vertices
+from deltaai.conditionals import FAMILIES, Layout, refuse_zeros, without_vertices
 from deltaai.errors import ConfigError, ModelError, Setting, StateError, one_line, shown
 from deltaai.fitting.defaults import suitable_config, suitable_graph, suitable_hidden
 from deltaai.fitting.initial import check_initial, start_from_messages
@@ -213,7 +213,7 @@ def _spec(model: FactorGraph, start: Sampler | None, asked: dict[str, Any]) -> S
     if "orders" in given:
         checked_choice("orders", given["orders"], get_args(OrdersKind))
     if "family" in given:
-        checked_choice("family", given["family"], get_args(Family))
+        checked_choice("family", given["family"], tuple(FAMILIES))
     if "is_informed" in given:
         given["is_informed"] = checked_flag("is_informed", given["is_informed"])
     if "hidden" in given:

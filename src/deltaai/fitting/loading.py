@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from deltaai.conditionals import FAMILIES
 from deltaai.errors import FormatError, ModelError, one_line
 from deltaai.fitting.sampler import DIAGNOSTICS, SAMPLER_KIND, Sampler
 from deltaai.fitting.spec import SamplerSpec
@@ -62,7 +63,8 @@ def _check_weights(weights: dict[str, Tensor], spec: SamplerSpec) -> None:
         if not values.is_floating_point() or not bool(values.isfinite().all()):
             raise ModelError(f"its weights {name!r} are not finite numbers")
     num_weights = sum(values.numel() for values in weights.values())
-    if spec.family != "table" and spec.hidden > num_weights:  # a claim of more would take memory
+    has_hidden = FAMILIES[spec.family].has_hidden
+    if has_hidden and spec.hidden > num_weights:  # a claim of more would take memory
         raise ModelError(f"its networks are said to have {spec.hidden} hidden units")
 
 

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
 from deltaai.conditionals import (
+    FAMILIES,
     MOST_CONTEXT,
-    Family,
     Layout,
     Proposal,
     build_conditionals,
@@ -108,7 +108,7 @@ class SamplerSpec:
             raise ModelError("it does not say what kind of sampler it is")
         if values["orders"] not in get_args(OrdersKind):
             raise ModelError(f"its orders are {values['orders']!r}")
-        if values["family"] not in get_args(Family):
+        if values["family"] not in tuple(FAMILIES):
             raise ModelError(f"its conditionals are of the family {values['family']!r}")
         if type(values["hidden"]) is not int or values["hidden"] < 1:
             raise ModelError(f"its networks are said to have {values['hidden']!r} hidden units")

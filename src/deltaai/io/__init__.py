@@ -12,13 +12,18 @@ from deltaai.io.files import (
     read_evidence_table,
     write,
 )
+from deltaai.io.formats import FORMATS, Format, register_format
 from deltaai.io.pgmpy import from_pgmpy, to_pgmpy
 from deltaai.io.pyagrum import from_pyagrum, to_pyagrum
+from deltaai.io.source import Source
 from deltaai.io.streams import WatchedStream
 
 __all__ = [
+    "FORMATS",
     "CaseStream",
+    "Format",
     "Rows",
+    "Source",
     "WatchedStream",
     "as_model",
     "check_replaceable",
@@ -30,6 +35,7 @@ __all__ = [
     "read",
     "read_evidence",
     "read_evidence_table",
+    "register_format",
     "replace_file",
     "replacing",
     "rows_from_table",

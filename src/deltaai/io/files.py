@@ -2,14 +2,14 @@
 
 ``grid.uai`` and ``alarm.bif`` are plain, ``alarm.bif.gz`` is compressed. Whatever can be wrong
 with a file as a file (missing, a folder, not text, damaged compression) is reported here; what can
-be wrong with its text is reported by :mod:`deltaai.io.uai` and :mod:`deltaai.io.bif.reader`.
+be wrong with its text is reported by its format (:mod:`deltaai.io.formats`).
 """
 
 from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedIOBase
 from pathlib import Path
@@ -25,13 +25,11 @@ from deltaai.errors import (
     shown,
 )
 from deltaai.io.atomic import replace_file
-from deltaai.io.bif.reader import parse_bif
-from deltaai.io.bif.writer import format_bif
 from deltaai.io.evidence_table import Rows, rows_from_csv
 from deltaai.io.examples import example_file, examples, listed_examples
+from deltaai.io.formats import format_of, is_compressed
 from deltaai.io.source import Source, decoded, encoded
 from deltaai.io.streams import WatchedStream
-from deltaai.io.uai import format_uai, parse_uai
 from deltaai.io.uai_evidence import parse_evidence
 from deltaai.models import FactorGraph, StateIndex
 from deltaai.watch import look
@@ -41,9 +39,6 @@ LARGEST_TEXT_BYTES = 2**30
 _CHUNK_BYTES = 2**22
 # A model takes several times the bytes of its text while it is read, whatever the text is.
 _LEAST_BYTES_PER_BYTE = 4
-
-_PARSERS: dict[str, Callable[[Source], FactorGraph]] = {".uai": parse_uai, ".bif": parse_bif}
-_WRITERS: dict[str, Callable[[FactorGraph], str]] = {".uai": format_uai, ".bif": format_bif}
 
 
 def read(path: str | Path) -> FactorGraph:
@@ -63,7 +58,7 @@ def read(path: str | Path) -> FactorGraph:
             hint = listed_examples(str(path))
             raise FormatError(path, None, f"there is no such file, and no such example{hint}")
         path = packaged
-    parse = _PARSERS[_format_of(path)]
+    parse = format_of(path).read
     source = _read_source(path)
     if not source.text.strip():
         raise FormatError(path, None, "the file is empty; expected a model")
@@ -150,8 +145,10 @@ def write(model: FactorGraph, path: str | Path) -> None:
         When the file cannot be written.
     """
     path, model = checked_path(path), as_model(model)
-    content = encoded(_WRITERS[_format_of(path)](model))
-    if _is_compressed(path):
+    format_model = format_of(path, is_written=True).write
+    assert format_model is not None
+    content = encoded(format_model(model))
+    if is_compressed(path):
         content = gzip.compress(content, mtime=0)  # without the time: same model, same bytes
     replace_file(path, content)
 
@@ -164,27 +161,9 @@ def is_there(path: Path) -> bool:
         return False
 
 
-def _is_compressed(path: Path) -> bool:
-    return path.suffix.lower() == ".gz"
-
-
-def _format_of(path: Path) -> str:
-    suffix = (path.with_suffix("") if _is_compressed(path) else path).suffix.lower()
-    if suffix not in _PARSERS:
-        hints = {
-            ".evid": " (evidence is read with read_evidence)",
-            ".dai": " (a sampler is read with load)",
-        }
-        hint = hints.get(suffix, "")
-        raise FormatError(
-            path, None, f"unknown kind of file; expected .uai, .bif, .uai.gz or .bif.gz{hint}"
-        )
-    return suffix
-
-
 def _read_source(path: Path) -> Source:
     with opened(path) as stream:
-        if not _is_compressed(path):
+        if not is_compressed(path):
             look(_LEAST_BYTES_PER_BYTE * path.stat().st_size)
         content = _read_limited(stream, path)
     return source_of(content, str(path))
@@ -203,7 +182,7 @@ def opened(path: Path) -> Iterator[BufferedIOBase]:
     """Open a file for reading, unpacked if its name ends in ``.gz``; say what is wrong with it."""
     try:
         with WatchedStream.opened(path) as raw:
-            yield gzip.GzipFile(fileobj=raw) if _is_compressed(path) else raw
+            yield gzip.GzipFile(fileobj=raw) if is_compressed(path) else raw
     except DeltaAIError:
         raise
     except FileNotFoundError:

@@ -6,6 +6,7 @@ from deltaai.mcmc.chains import ChainState, Kernel, StateT, StepInfo, run_chains
 from deltaai.mcmc.gibbs import GibbsKernel
 from deltaai.mcmc.gradient_moves import GibbsWithGradientsKernel
 from deltaai.mcmc.message_start import LARGEST_GAP, MessageStart
+from deltaai.mcmc.registry import KERNELS, KernelBuilder, build_kernel, register_kernel
 from deltaai.mcmc.tempering import (
     ParallelTemperingKernel,
     annealed_chains,
@@ -14,21 +15,25 @@ from deltaai.mcmc.tempering import (
 )
 
 __all__ = [
+    "KERNELS",
     "LARGEST_GAP",
     "PILOT_CHAINS",
     "ChainState",
     "GibbsKernel",
     "GibbsWithGradientsKernel",
     "Kernel",
+    "KernelBuilder",
     "MessageStart",
     "ParallelTemperingKernel",
     "StateT",
     "StepInfo",
     "annealed_chains",
     "annealed_importance",
+    "build_kernel",
     "cool",
     "geometric_betas",
     "planned",
+    "register_kernel",
     "run_chains",
     "tuned_betas",
 ]

@@ -2,10 +2,16 @@
 
 from deltaai.models.changes import log_changes, log_changes_at
 from deltaai.models.checked_tables import checked_log_tables, describe_member
-from deltaai.models.clamped_group import ClampedGroup
+from deltaai.models.clamped_group import ClampedGroup, UnslicedGroup
 from deltaai.models.encoding import encode_states, num_features
 from deltaai.models.evidence import Evidence
 from deltaai.models.factor_graph import FactorGraph, States
+from deltaai.models.factor_kinds import (
+    FACTOR_KINDS,
+    AlikeFactors,
+    FactorKind,
+    register_factor,
+)
 from deltaai.models.factors import (
     ConditionalTable,
     Factor,
@@ -29,6 +35,8 @@ from deltaai.models.zeros.reduction import Reduction
 from deltaai.models.zeros.smoothing import has_zeros, smoothed
 
 __all__ = [
+    "FACTOR_KINDS",
+    "AlikeFactors",
     "ClampedGroup",
     "Columns",
     "ConditionalTable",
@@ -37,6 +45,7 @@ __all__ = [
     "Factor",
     "FactorGraph",
     "FactorGroup",
+    "FactorKind",
     "Incidence",
     "NeuralFactor",
     "NeuralGroup",
@@ -48,6 +57,7 @@ __all__ = [
     "TableFactor",
     "TableGroup",
     "Target",
+    "UnslicedGroup",
     "Variable",
     "checked_log_tables",
     "describe_member",
@@ -62,6 +72,7 @@ __all__ = [
     "network_inputs",
     "num_features",
     "propagate_zeros",
+    "register_factor",
     "smoothed",
     "states_frame",
     "strides_of",

@@ -13,8 +13,8 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from deltaai.errors import ModelError
-from deltaai.models.assembly import LARGEST_LOG
 from deltaai.models.factor_graph import FactorGraph
+from deltaai.models.factor_kinds import LARGEST_LOG
 from deltaai.models.groups import FactorGroup
 
 

@@ -1,7 +1,8 @@
 """Factors of another group with some places of their scope fixed by evidence.
 
 Used where the factors cannot be sliced: a neural factor whose variable is observed is still the
-same network, with that part of its input held.
+same network, with that part of its input held. Groups of such factors are :class:`UnslicedGroup`s,
+which is also the short way to a new kind of factor.
 """
 
 from __future__ import annotations
@@ -64,10 +65,7 @@ class ClampedGroup(FactorGroup):
 
     def as_factors(self, variables: Sequence[Variable]) -> list[Factor]:
         """Return the factors one by one, as tables."""
-        return [
-            TableFactor([variables[v].name for v in scope], table.detach())
-            for scope, table in zip(self.scopes.tolist(), self.log_tables(), strict=True)
-        ]
+        return _as_tables(self, variables)
 
     def condition(self, clamp: Clamp) -> list[FactorGroup]:
         """Return the groups that remain when more variables are fixed."""
@@ -110,3 +108,34 @@ class ClampedGroup(FactorGroup):
         yield "free", torch.tensor(self.free, dtype=torch.long, device="cpu")
         yield "fixed", torch.tensor(self.fixed, dtype=torch.long, device="cpu")
         yield from self.base.content()
+
+
+@dataclass(frozen=True, eq=False)
+class UnslicedGroup(FactorGroup):
+    """A group that evidence leaves whole, with the observed places of its scopes held.
+
+    A subclass defines ``sizes``, ``dtype`` and ``log_values_at``, and ``as_factors`` if its factors
+    are not to be written out as tables.
+    """
+
+    def as_factors(self, variables: Sequence[Variable]) -> list[Factor]:
+        """Return the factors one by one, as tables."""
+        return _as_tables(self, variables)
+
+    def condition(self, clamp: Clamp) -> list[FactorGroup]:
+        """Return the groups that remain when some variables are fixed."""
+        remaining: list[FactorGroup] = []
+        for fixed, free, chosen in clamp.patterns(self.scopes):
+            group = self.select(chosen)
+            if not fixed:
+                remaining.append(replace(group, scopes=clamp.renumbered[group.scopes]))
+            else:
+                remaining.append(ClampedGroup.build(group, fixed, free, clamp))
+        return remaining
+
+
+def _as_tables(group: FactorGroup, variables: Sequence[Variable]) -> list[Factor]:
+    return [
+        TableFactor([variables[v].name for v in scope], table.detach())
+        for scope, table in zip(group.scopes.tolist(), group.log_tables(), strict=True)
+    ]

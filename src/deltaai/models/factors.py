@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -192,4 +192,10 @@ class NeuralFactor:
         object.__setattr__(self, "module", module)
 
 
-Factor = TableFactor | ConditionalTable | SpinCoupling | SpinField | NeuralFactor
+@runtime_checkable
+class Factor(Protocol):
+    """What all factors have; more kinds may be registered (``factor_kinds``)."""
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        """Names of its variables."""

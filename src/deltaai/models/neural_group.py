@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from deltaai.errors import ModelError
-from deltaai.models.clamped_group import ClampedGroup
+from deltaai.models.clamped_group import UnslicedGroup
 from deltaai.models.encoding import encode_states, num_features
 from deltaai.models.factors import Factor, NeuralFactor
-from deltaai.models.groups import Clamp, Columns, FactorGroup, joint_states, moved
+from deltaai.models.groups import Columns, joint_states, moved
 from deltaai.models.module_settings import describe_module
 from deltaai.models.table_group import look_up, strides_of
 from deltaai.models.variable import Variable
@@ -72,7 +72,7 @@ def tensors_of(module: nn.Module) -> dict[str, Tensor]:
 
 
 @dataclass(frozen=True, eq=False)
-class NeuralGroup(FactorGroup):
+class NeuralGroup(UnslicedGroup):
     """Neural factors of one architecture and shape.
 
     Parameters
@@ -219,18 +219,6 @@ class NeuralGroup(FactorGroup):
             NeuralFactor([variables[v].name for v in scope], networks[network])
             for scope, network in zip(self.scopes.tolist(), self.network_of.tolist(), strict=True)
         ]
-
-    def condition(self, clamp: Clamp) -> list[FactorGroup]:
-        """Return the groups that remain when some variables are fixed."""
-        remaining: list[FactorGroup] = []
-        for fixed, free, chosen in clamp.patterns(self.scopes):
-            group = self.select(chosen)
-            if not fixed:
-                scopes = clamp.renumbered[group.scopes]
-                remaining.append(replace(group, scopes=scopes))
-            else:
-                remaining.append(ClampedGroup.build(group, fixed, free, clamp))
-        return remaining
 
     def to(self, device: torch.device | str | None, dtype: torch.dtype | None) -> NeuralGroup:
         """Return the group on another device or in another floating type."""

@@ -1,7 +1,7 @@
 """A model as tensors and JSON values, for files that must run no code when they are read.
 
-Neural factors are networks, which such a file cannot hold: those over few joint states are stored
-as the tables they are evaluated by, the others are refused.
+Neural factors are networks, which such a file cannot hold, and factors of kinds that a user has
+registered are code: those over few joint states are stored as tables, the others are refused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 from deltaai.errors import ConversionError, ModelError
 from deltaai.models.factor_graph import FactorGraph
 from deltaai.models.groups import FactorGroup
-from deltaai.models.neural_group import LARGEST_TABULATED
+from deltaai.models.neural_group import LARGEST_TABULATED, NeuralGroup
 from deltaai.models.spin_group import SpinGroup
 from deltaai.models.table_group import ConditionalTableGroup, TableGroup
 from deltaai.models.variable import Variable
@@ -107,8 +107,9 @@ def _values_of(group: FactorGroup) -> tuple[str, Tensor]:
     if isinstance(group, TableGroup):
         return "table", group.tables
     if group.table_size > LARGEST_TABULATED:
+        kind = "neural " if isinstance(group, NeuralGroup) else ""
         raise ConversionError(
-            f"a neural factor over {group.table_size} joint states cannot be stored as a table"
+            f"a {kind}factor over {group.table_size} joint states cannot be stored as a table"
         )
     with torch.no_grad():
         return "table", group.log_tables()

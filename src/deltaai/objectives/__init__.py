@@ -16,6 +16,14 @@ from deltaai.objectives.log_variance import (
     PathBatch,
     log_variance_losses,
 )
+from deltaai.objectives.registry import (
+    OBJECTIVES,
+    SUB_DAGS,
+    ObjectiveBuilder,
+    ObjectiveSettings,
+    build_objective,
+    register_objective,
+)
 from deltaai.objectives.sampled import SampledDeltaObjective, sampled_residuals
 from deltaai.objectives.stochastic import (
     StochasticDeltaObjective,
@@ -31,6 +39,8 @@ from deltaai.objectives.sub_dag import (
 from deltaai.objectives.sub_dag_plan import SubDagPlanner
 
 __all__ = [
+    "OBJECTIVES",
+    "SUB_DAGS",
     "AnyOrderObjective",
     "BalanceName",
     "BalanceObjective",
@@ -38,16 +48,20 @@ __all__ = [
     "DeltaObjective",
     "LogVarianceObjective",
     "Objective",
+    "ObjectiveBuilder",
+    "ObjectiveSettings",
     "PathBatch",
     "SampledDeltaObjective",
     "StochasticDeltaObjective",
     "SubDagPlanner",
+    "build_objective",
     "delta_residuals",
     "every_alternative",
     "log_variance_losses",
     "prepare_delta",
     "prepare_sub_dags",
     "propose_centres",
+    "register_objective",
     "sample_sub_dags",
     "sampled_residuals",
     "stochastic_delta_losses",

@@ -2,7 +2,7 @@
 
 from deltaai.training.any_order_paths import AnyOrderTask
 from deltaai.training.checkpoint import load_tensors, save_tensors
-from deltaai.training.config import ObjectiveName, TrainingConfig
+from deltaai.training.config import TrainingConfig, objective_names
 from deltaai.training.earlier_run import give_up, settle_earlier
 from deltaai.training.full_samples import FullSamples
 from deltaai.training.loop import Trainer, TrainingProgress
@@ -16,7 +16,6 @@ __all__ = [
     "AnyOrderTask",
     "FullSamples",
     "MetricsLog",
-    "ObjectiveName",
     "Phase",
     "Task",
     "Trainer",
@@ -26,6 +25,7 @@ __all__ = [
     "inverse_temperature_at",
     "load_tensors",
     "main_phase",
+    "objective_names",
     "phases_of",
     "save_tensors",
     "settle_earlier",

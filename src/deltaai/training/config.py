@@ -25,21 +25,10 @@ from deltaai.arguments import (
     is_finite,
 )
 from deltaai.errors import ConfigError, Setting, did_you_mean, shown
+from deltaai.objectives import OBJECTIVES, SUB_DAGS
 
 Schedule = Literal["cosine", "step", "constant"]
 Alternatives = Literal["one", "all"]
-ObjectiveName = Literal[
-    "delta",
-    "sampled",
-    "stochastic",
-    "sub-dags",
-    "log-variance",
-    "tb",
-    "db",
-    "subtb",
-    "fl-db",
-    "fl-subtb",
-]
 PartialEnergyName = Literal["completed", "zero-filled"]
 ValuesFrom = Literal["q", "data", "chains"]
 Policy = Literal[
@@ -48,6 +37,11 @@ Policy = Literal[
 
 _TEMPERED: tuple[Policy, ...] = ("tempered", "annealed", "tempered-mixture")
 _MIXTURES: tuple[Policy, ...] = ("uniform-mixture", "tempered-mixture")
+
+
+def objective_names() -> tuple[str, ...]:
+    """All choices of ``objective``: those registered, and sub-DAGs."""
+    return (*OBJECTIVES, SUB_DAGS)
 
 
 @dataclass(frozen=True)
@@ -60,7 +54,8 @@ class TrainingConfig:
         ``"sampled"``, ``sampled_variables`` of them; ``"stochastic"``, two children of each;
         ``"sub-dags"``, neighbourhoods alone, never a full sample (many orders only). Global ones:
         ``"log-variance"``, trajectory balance ``"tb"``, detailed balance ``"db"``, sub-trajectory
-        balance ``"subtb"``, and the forward-looking ``"fl-db"`` and ``"fl-subtb"``.
+        balance ``"subtb"``, and the forward-looking ``"fl-db"`` and ``"fl-subtb"``; or the name of
+        one that was registered (:func:`deltaai.objectives.register_objective`).
     sampled_variables : variables of each order that ``"sampled"`` takes at a time.
     decay : λ of sub-trajectory balance.
     partial_energy : reward of a partial sample for the forward-looking objectives: of its
@@ -109,7 +104,7 @@ class TrainingConfig:
         If a setting has the wrong type, is out of range, or contradicts another.
     """
 
-    objective: ObjectiveName = "delta"
+    objective: str = "delta"
     sampled_variables: int = 8
     decay: float | int = 0.9
     partial_energy: PartialEnergyName = "zero-filled"
@@ -179,7 +174,7 @@ class TrainingConfig:
                 f" is {shown(self.log_partition)}; it must be a finite number",
             )
         object.__setattr__(self, "log_partition", float(self.log_partition))
-        self._check_choice("objective", get_args(ObjectiveName))
+        self._check_choice("objective", objective_names())
         self._check_choice("partial_energy", get_args(PartialEnergyName))
         self._check_choice("schedule", get_args(Schedule))
         self._check_choice("policy", get_args(Policy))

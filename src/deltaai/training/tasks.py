@@ -11,14 +11,12 @@ from typing import Any
 from deltaai.conditionals import Proposal
 from deltaai.errors import ConfigError, Setting
 from deltaai.objectives import (
-    BalanceObjective,
-    DeltaObjective,
+    SUB_DAGS,
     LogVarianceObjective,
     Objective,
-    SampledDeltaObjective,
-    StochasticDeltaObjective,
+    ObjectiveSettings,
+    build_objective,
 )
-from deltaai.randomness import generator_of
 from deltaai.sampling import Source
 from deltaai.training.config import TrainingConfig
 from deltaai.training.full_samples import FullSamples
@@ -30,7 +28,7 @@ from deltaai.training.task import Task
 def refuse_senseless(config: TrainingConfig, source: Source) -> None:
     """Refuse what has no meaning, for the reason that it has none."""
     has_evidence, is_elsewhere = source.evidence is not None, source.values is not None
-    if config.objective == "sub-dags":
+    if config.objective == SUB_DAGS:
         if source.orders.kind != "many":
             raise ConfigError(
                 "sub-DAGs are parts of random orders: choose ", Setting("orders", "many")
@@ -42,11 +40,17 @@ def refuse_senseless(config: TrainingConfig, source: Source) -> None:
                 Setting("objective", "sampled"),
                 ", or give neither",
             )
-    is_global = config.objective == "log-variance" or config.polish_steps > 0
-    if is_global and has_evidence and is_elsewhere:
+    if config.polish_steps > 0:
+        _refuse_alone("the variance of log weights", LogVarianceObjective(), source)
+
+
+def _refuse_alone(name: str, objective: Objective[Any], source: Source) -> None:
+    """Refuse samples that share their evidence with no other, where others are needed."""
+    is_alone = source.evidence is not None and source.values is not None
+    if is_alone and objective.each_evidence > 1:
         raise ConfigError(
-            "the variance of log weights compares samples that share their evidence, and a row of "
-            "data is alone with its own: choose another ",
+            f"{name} compares samples that share their evidence, and a row of data is alone with "
+            "its own: choose another ",
             Setting("objective"),
             ", and ",
             Setting("polish_steps", 0),
@@ -65,10 +69,13 @@ def phases_of(config: TrainingConfig, source: Source) -> list[Phase]:
 
 def task_of(config: TrainingConfig, source: Source) -> Task:
     """Set up what the settings' objective is trained at."""
-    if config.objective == "sub-dags":
+    if config.objective == SUB_DAGS:
         return SubDags(source.proposal, source.orders, config.batch_size)
     has_evidence = source.evidence is not None
     objective = objective_of(config, source.proposal, has_evidence=has_evidence)
+    is_variance = isinstance(objective, LogVarianceObjective)
+    named = "the variance of log weights" if is_variance else f"objective {config.objective!r}"
+    _refuse_alone(named, objective, source)
     return FullSamples(source, objective)
 
 
@@ -76,28 +83,17 @@ def objective_of(
     config: TrainingConfig, proposal: Proposal, *, has_evidence: bool = False
 ) -> Objective[Any]:
     """Set up an objective at full samples."""
-    is_every = config.alternatives == "all"
-    match config.objective:
-        case "delta":
-            return DeltaObjective(is_every_alternative=is_every)
-        case "stochastic":
-            return StochasticDeltaObjective(is_every_alternative=is_every)
-        case "sampled":
-            return SampledDeltaObjective(proposal, config.sampled_variables)
-        case "log-variance":
-            return LogVarianceObjective()
-        case "tb" | "db" | "subtb" | "fl-db" | "fl-subtb":
-            return BalanceObjective(
-                config.objective,
-                proposal,
-                has_evidence=has_evidence,
-                decay=config.decay,
-                partial_energy=config.partial_energy,
-                partition_rate=config.partition_rate,
-                log_partition=config.log_partition,
-                generator=generator_of(config.seed),
-            )
-    raise ConfigError(f"{config.objective!r} is no objective at full samples")
+    settings = ObjectiveSettings(
+        is_every_alternative=config.alternatives == "all",
+        sampled_variables=config.sampled_variables,
+        decay=config.decay,
+        partial_energy=config.partial_energy,
+        partition_rate=config.partition_rate,
+        log_partition=config.log_partition,
+        has_evidence=has_evidence,
+        seed=config.seed,
+    )
+    return build_objective(config.objective, proposal, settings)
 
 
 def _of_q(source: Source) -> Source:

@@ -19,13 +19,7 @@ from deltaai.experiments.harness.curves import chain_curve, training_curve
 from deltaai.experiments.harness.parts import Experiment, Part, Row
 from deltaai.experiments.harness.samplers import structured
 from deltaai.experiments.harness.targets import EXACT_BYTES, target, truth_of
-from deltaai.mcmc import (
-    GibbsKernel,
-    GibbsWithGradientsKernel,
-    Kernel,
-    ParallelTemperingKernel,
-    geometric_betas,
-)
+from deltaai.mcmc import Kernel, build_kernel
 from deltaai.metrics import GroundTruth, linear_mmd, linear_mmd_distance
 from deltaai.models import FactorGraph
 from deltaai.randomness import generator_of
@@ -62,7 +56,6 @@ _NETWORK: dict[str, dict[str, Any]] = {
     "small": {"hidden": 512, "batch": 64, "steps": 200, "anneal_steps": 120},
     "paper": {"hidden": 512, "batch": 640, "steps": 10_000, "anneal_steps": 10_000},
 }
-_NUM_REPLICAS, _LOWEST_BETA = 12, 0.05
 
 
 def parts(scale: str, num_seeds: int) -> list[Part]:
@@ -113,16 +106,9 @@ def run_part(part: Part) -> Iterator[Row]:
             found = _judge(truth, model)(engine.sample(num_states, generator))
             yield from (Row(0, seconds, name, value) for name, value in found.items())
     else:
-        yield from _chains(_kernel(part.method, model), truth, num_states, time_limit, generator)
-
-
-def _kernel(method: str, model: FactorGraph) -> Kernel[Any]:
-    match method:
-        case "gibbs":
-            return GibbsKernel(model)
-        case "gwg":
-            return GibbsWithGradientsKernel(model)
-    return ParallelTemperingKernel(model, geometric_betas(_NUM_REPLICAS, _LOWEST_BETA))
+        yield from _chains(
+            build_kernel(part.method, model), truth, num_states, time_limit, generator
+        )
 
 
 def _chains(

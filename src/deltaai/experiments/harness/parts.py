@@ -24,6 +24,11 @@ SCALES = ("smoke", "small", "paper")
 _KEY = re.compile(r"[A-Za-z0-9_.+]+(-[A-Za-z0-9_.+]+)*")
 
 
+def is_key(name: object) -> bool:
+    """Whether something can be the key of a model, a method or an experiment."""
+    return isinstance(name, str) and _KEY.fullmatch(name) is not None
+
+
 @dataclass(frozen=True)
 class Part:
     """One method on one model with one seed, and all that decides its result.
@@ -53,7 +58,7 @@ class Part:
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", tuple(sorted(dict(self.settings).items())))
         for kind, key in (("model", self.model), ("method", self.method)):
-            if _KEY.fullmatch(key) is None:  # it becomes the name of a file
+            if not is_key(key):  # it becomes the name of a file
                 raise ConfigError(
                     f"the {kind} key {key!r} of a part is no name: use letters, digits, "
                     "single '-', '_', '.' and '+'"
