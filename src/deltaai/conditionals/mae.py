@@ -214,8 +214,10 @@ class MaskedAutoencoder(Conditionals):
             spread = masked.new_zeros(len(chosen), self.layout.encoding.num_rows + 1)
             spread.scatter_(1, block.feature_rows[some].flatten(1), masked.flatten(1))
             seen = spread[:, :-1]  # padding was written to the last
-            if context is not None:
-                seen = torch.cat((seen, context[chosen]), dim=1)
+            if self.num_context:
+                around = seen.new_zeros(len(chosen), self.num_context)
+                around = around if context is None else context[chosen]
+                seen = torch.cat((seen, around), dim=1)
             state = self.body(seen)
             # The heads of the whole block as one product: cheaper than a gather of heads a row.
             every = functional.linear(state, self.heads[own], self.head_biases[own])
