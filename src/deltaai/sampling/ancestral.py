@@ -60,4 +60,4 @@ def sample_ancestrally(
                 if is_given is not None:
                     log_prob = log_prob.masked_fill(is_given, 0)
                 log_q.index_add_(0, due.dags, log_prob)
-    return partial.states.view(-1, *shape), log_q
+    return partial.states.view(proposal.layout.num_variables, *shape), log_q
