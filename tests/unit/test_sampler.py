@@ -6,8 +6,8 @@ import torch
 import deltaai as dai
 from deltaai.errors import ConfigError, FormatError, StateError
 from deltaai.exact import Enumeration
-from deltaai.fitting import posterior
 from deltaai.models import zoo
+from deltaai.sampling import kept_schedules
 
 
 @pytest.fixture(scope="module")
@@ -116,10 +116,10 @@ def test_a_sampler_of_one_order_refuses_others(sampler, flexible):
 
 
 def test_orders_for_evidence_are_kept_but_not_all_of_them(flexible, monkeypatch):
-    monkeypatch.setattr(posterior, "_MOST_ORDERS", 4)
+    monkeypatch.setattr(kept_schedules, "_MOST", 4)
     names = [variable.name for variable in flexible.model.variables]
     pairs = [(first, second) for first in names for second in names if first < second]
     for first, second in pairs * 2:
         flexible.posterior({first: 0, second: 1}, 4, torch.Generator().manual_seed(0))
-        assert len(flexible._drawer._schedules) <= 4
-    assert len(flexible._drawer._schedules) == 4  # there are more orders than that
+        assert len(flexible._drawer.schedules._kept) <= 4
+    assert len(flexible._drawer.schedules._kept) == 4  # there are more orders than that
