@@ -27,7 +27,7 @@ from deltaai.sampling.paths import Given, Paths
 from deltaai.sampling.policies import ON_POLICY, Policy
 from deltaai.sampling.values import ChainValues, Values
 
-_MOST_KNOWN = 2**22  # entries of what is known, of states that are judged at once
+_MOST_KNOWN = 2**24  # entries of what is known, of states that are judged at once
 _UNIFORM_SHARE = 0.25  # of columns, with evidence that q would not draw
 
 
