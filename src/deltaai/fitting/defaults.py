@@ -191,7 +191,7 @@ def columns_at_once(layout: Layout, memory: int = _COLUMNS_PER_MEMORY * _DRAWING
 
     >>> path = Layout.build([2] * 3, [(), (0,), (1,)])
     >>> columns_at_once(path), columns_at_once(path, 10**6), columns_at_once(path, 10**3)
-    (8192, 630, 16)
+    (8192, 637, 16)
     """
     num_variables = layout.num_variables
     more_rows = max(layout.num_rows + layout.encoding.num_rows - 2 * num_variables, 0)
