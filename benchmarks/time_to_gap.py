@@ -14,10 +14,10 @@ import contextlib
 import time
 
 import torch
+from deltaai.fitting.proposals import build_proposal
 
 import deltaai as dai
 from deltaai.fitting.defaults import suitable_config, suitable_graph, suitable_hidden
-from deltaai.fitting.proposals import build_proposal
 from deltaai.sampling.orders import Orders
 from deltaai.training.loop import Trainer
 from deltaai.training.tasks import task_of
@@ -39,7 +39,7 @@ def ours(kind, seed):
     proposal = build_proposal(model, orders, hidden, seed=seed)
     config = suitable_config(
         model,
-        proposal.layout.num_slots,
+        proposal.layout,
         hidden,
         "local",
         is_many=kind == "many",

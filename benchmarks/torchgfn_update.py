@@ -26,10 +26,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import torch
+from deltaai.fitting.proposals import build_proposal
 
 from deltaai.experiments.harness.samplers import any_order
 from deltaai.fitting.defaults import suitable_graph, suitable_hidden
-from deltaai.fitting.proposals import build_proposal
 from deltaai.models import zoo
 from deltaai.sampling.orders import Orders
 from deltaai.training.config import TrainingConfig

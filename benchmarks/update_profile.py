@@ -9,9 +9,9 @@ import argparse
 import time
 
 import torch
+from deltaai.fitting.proposals import build_proposal
 from torch.profiler import ProfilerActivity, profile
 
-from deltaai.fitting.proposals import build_proposal
 from deltaai.graphs import ChordalGraph, eliminate, min_fill_order
 from deltaai.models import zoo
 from deltaai.objectives import delta_residuals, draw_alternatives, prepare_delta

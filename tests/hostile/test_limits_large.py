@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+import torch
 
 import deltaai as dai
 from deltaai.budget import Budget
@@ -15,6 +16,7 @@ from deltaai.errors import NotAffordableError, TimeLimitError
 from deltaai.fitting.training_memory import training_bytes
 from deltaai.graphs import UndirectedGraph, best_elimination
 from deltaai.io import write
+from deltaai.models import FactorGraph, TableFactor, Variable
 from deltaai.watch import at_most, look
 from measured_run import measured
 
@@ -154,6 +156,65 @@ def test_predicted_memory_of_training_is_near_to_what_was_measured():
         sampler.proposal.layout, sampler.spec.hidden, size, 1000, takes_masks=False
     )
     assert 70 * MB < needed < 95 * MB  # 75 to 81 were measured
+
+
+def of_many_states(num_states):
+    """A triangle of variables, one of them with very many states."""
+    generator = torch.Generator().manual_seed(0)
+
+    def table(*shape):
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    variables = [Variable("a", num_states), Variable("b", 3), Variable("c", 3)]
+    sizes = {"ab": (num_states, 3), "bc": (3, 3), "ac": (num_states, 3)}
+    factors = [TableFactor(list(names), table(*size)) for names, size in sizes.items()]
+    return FactorGraph(variables, factors)
+
+
+def test_updates_at_very_many_states_are_small():
+    model = of_many_states(10**5)
+    with pytest.raises(NotAffordableError, match="the updates of training need about"):
+        dai.fit(model, memory_limit=200 * MB)
+    error = within(2, lambda: dai.fit(model, time_limit=2, batch_size=256, memory_limit=10**11))
+    assert "the first update of training" in str(error)
+
+
+def test_residuals_keep_to_a_budget():
+    sampler = dai.fit(dai.zoo.ising_lattice(side=3, sigma=0.3, seed=0), steps=20)
+    whole = sampler.residuals(2000, 0)
+    pieces = sampler.residuals(2000, 0, budget=Budget(400_000))
+    assert whole.keys() == pieces.keys()
+    assert sum(pieces.values()) == pytest.approx(sum(whole.values()), rel=0.5)
+    late = Budget(10**9, 1.0, time.perf_counter())
+    with pytest.raises(TimeLimitError):
+        sampler.residuals(2000, 0, budget=late)
+    with pytest.raises(TimeLimitError):
+        sampler.sample(2000, 0, budget=late)
+    assert sampler.marginals(num_samples=9999, budget=late).status != "exact"
+    assert sampler.log_partition(9999, budget=late).num_samples < 9999
+
+
+@pytest.mark.slow
+def test_training_for_any_evidence_keeps_to_its_memory(tmp_path):
+    write(dai.zoo.ising_lattice(side=16, sigma=0.3, seed=0), tmp_path / "wide.uai")
+    kinds = ("--orders", "many", "--evidence", "any", "--time-limit", "8")
+    found = measured(
+        tmp_path, "fit", "wide.uai", "-o", "out.dai", *kinds, "--memory-limit", "400000000"
+    )
+    assert found.code == 0, found.err
+    assert found.is_within_memory(400 * MB)
+    assert found.is_within_time(8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", [80, 100, 130])
+def test_a_fit_needs_no_more_than_its_updates(tmp_path, limit):
+    write(dai.zoo.ising_lattice(side=16, sigma=0.3, seed=0), tmp_path / "wide.uai")
+    arguments = ("fit", "wide.uai", "-o", "out.dai", "--time-limit", "12")
+    found = measured(tmp_path, *arguments, "--memory-limit", f"{limit}000000")
+    assert found.code in {0, 3}, found.err
+    assert found.is_within_memory(limit * MB)
+    assert found.is_within_time(12)
 
 
 @pytest.mark.slow

@@ -1,7 +1,12 @@
 """Plans: every way to an answer, what it costs, and which one is taken."""
 
+import time
+from itertools import count
+from types import SimpleNamespace
+
 import pytest
 
+from deltaai import budget, watch
 from deltaai.answering import ways
 from deltaai.answering.asking import query
 from deltaai.answering.planning import plan
@@ -11,6 +16,19 @@ from deltaai.models import zoo
 SIDE = 40
 WIDE = zoo.ising_lattice(side=SIDE, sigma=0.2, seed=0)
 LIMIT = 2**31
+
+
+def set_clock(monkeypatch, perf_counter):
+    """Let limits go by another clock than that of a machine that may be busy."""
+    clock = SimpleNamespace(perf_counter=perf_counter, process_time=time.process_time)
+    for module in (budget, watch):
+        monkeypatch.setattr(module, "time", clock)
+
+
+@pytest.fixture
+def still_clock(monkeypatch):
+    """A clock that stands still, so that only counted work decides."""
+    set_clock(monkeypatch, lambda: 0.0)
 
 
 def names_of_the_lines():
@@ -58,7 +76,7 @@ def test_some_variables_are_fixed_where_that_makes_it_fit():
     assert query(torus, memory_limit=40_000, method="exact").status == "exact"
 
 
-def test_a_search_takes_no_more_work_than_it_is_allowed(monkeypatch):
+def test_a_search_takes_no_more_work_than_it_is_allowed(monkeypatch, still_clock):
     searches = []
     search = ways.find_cutset
 
@@ -79,7 +97,7 @@ def test_a_search_takes_no_more_work_than_it_is_allowed(monkeypatch):
     assert len(searches) == 3
 
 
-def test_one_order_is_searched_for_where_evidence_does_not_help(monkeypatch):
+def test_one_order_is_searched_for_where_evidence_does_not_help(monkeypatch, still_clock):
     tries = []
     search = ways.best_elimination
 
@@ -99,7 +117,7 @@ def test_one_order_is_searched_for_where_evidence_does_not_help(monkeypatch):
     assert tries[0] < 10  # a small share of the time that there is
 
 
-def test_little_memory_or_time_is_refused_in_words():
+def test_little_memory_or_time_is_refused_in_words(still_clock):
     found = plan(WIDE, memory_limit=10**6)
     assert found.method == "cannot"
     assert "raise the limits" in found.reason
@@ -112,11 +130,22 @@ def test_little_memory_or_time_is_refused_in_words():
         query(zoo.ising_lattice(side=14, sigma=0.2, seed=0), time_limit=0.01, method="exact")
 
 
-def test_time_alone_can_rule_an_exact_answer_out():
+def test_time_alone_can_rule_an_exact_answer_out(still_clock):
     narrow = zoo.ising_lattice(side=14, sigma=0.2, seed=0)
     assert plan(narrow).method == "exact"
     seconds = plan(narrow).predicted_seconds
     assert plan(narrow, time_limit=seconds / 2).method != "exact"
+
+
+def test_a_plan_without_a_limit_of_time_does_not_depend_on_the_clock(monkeypatch):
+    torus = zoo.ising_torus(side=6, sigma=0.5, seed=0)
+    usual = plan(torus, memory_limit=40_000)
+    hours = count(step=3600.0)
+    set_clock(monkeypatch, lambda: next(hours))  # an hour passes between any two looks
+    slow = plan(torus, memory_limit=40_000)
+    assert slow.rows() == usual.rows()
+    assert slow.elimination.order == usual.elimination.order
+    assert slow.cutset == usual.cutset
 
 
 def test_times_for_people():

@@ -274,6 +274,7 @@ def _sampled(
         seed=seed,
         progress=False,
         watch=watch,
+        memory_limit=budget.memory,
         time_limit=budget.leaving(_RESERVED_SHARE, _RESERVED_SECONDS),
     )
     upper = upper_bound(model, budget.part(_BOUND_SHARE), progress)

@@ -221,7 +221,8 @@ def _trained(
     with budget.watched("training"):
         refuse_training(model, budget.memory, kind)
     observed = [model.variables[v].name for v in kind] if isinstance(kind, tuple) else kind
-    settings = {"time_limit": budget.leaving(_ROWS_SHARE, math.inf), **settings}
+    limits = {"memory_limit": budget.memory, "time_limit": budget.leaving(_ROWS_SHARE, math.inf)}
+    settings = {**limits, **settings}
     return fit(
         model,
         evidence=observed,

@@ -14,8 +14,9 @@ from deltaai.cli.outputs import Output, check_outputs
 from deltaai.cli.parsing import parse_names
 from deltaai.cli.progress import bars
 from deltaai.cli.sources import read_model
-from deltaai.errors import ConfigError, DeltaAIError, OutputError
+from deltaai.errors import ConfigError, DeltaAIError, OutputError, TimeLimitError
 from deltaai.fitting import Sampler, fit
+from deltaai.heap import hand_back
 from deltaai.randomness import generator_of
 from deltaai.training import settle_earlier
 
@@ -88,7 +89,7 @@ def run_fit(
     checkpoint.unlink(missing_ok=True)
     generator = generator_of((seed + 1) % 2**63)
     found = sampler.diagnostics
-    worst = _largest_residuals(sampler, generator)
+    worst = _largest_residuals(sampler, generator, budget)
     if is_json or is_csv:
         document = {
             "sampler": str(output),
@@ -105,10 +106,16 @@ def run_fit(
         _summary(output, sampler, worst)
 
 
-def _largest_residuals(sampler: Sampler, generator: torch.Generator) -> dict[str, float]:
+def _largest_residuals(
+    sampler: Sampler, generator: torch.Generator, budget: Budget
+) -> dict[str, float]:
     if isinstance(sampler.evidence, tuple):
         return {}  # they are given some values, and there are none here
-    found = sampler.residuals(generator=generator)
+    hand_back()
+    try:
+        found = sampler.residuals(generator=generator, budget=budget)
+    except TimeLimitError:
+        return {}  # they are not what was asked for
     return dict(sorted(found.items(), key=lambda item: -item[1])[:3])
 
 

@@ -105,9 +105,12 @@ def _graph_and_after(
     if isinstance(orders, Dag):
         return orders.skeleton, orders.descendants
     after: list[tuple[int, ...]] = [()] * orders.num_vertices
+    num_entries = 0
     for part in orders.components():
         inside = set(part)
         for vertex in part:
+            num_entries += len(part)
+            look(8 * num_entries)
             others = inside.difference(orders.neighbours(vertex), (vertex,))
             after[vertex] = tuple(sorted(others))
     return orders, after

@@ -15,7 +15,7 @@ from typing import Any, cast, get_args
 import torch
 
 from deltaai.arguments import checked_choice, checked_count
-from deltaai.conditionals import FAMILIES, without_vertices
+from deltaai.conditionals import FAMILIES, Layout, without_vertices
 from deltaai.fitting.spec import EvidenceFor, SamplerSpec
 from deltaai.fitting.training_memory import training_bytes
 from deltaai.graphs import ChordalGraph, eliminate, min_fill_order
@@ -23,26 +23,41 @@ from deltaai.models import FactorGraph
 from deltaai.objectives import BalanceName
 from deltaai.sampling import Orders
 from deltaai.training import TrainingConfig, objective_names
+from deltaai.watch import look
 
 _HIDDEN_MILD, _HIDDEN_PEAKED = 16, 32
 _PEAKED = 4.0  # nats that one flip changes the log score by, on average
 _MEDIUM = 2.0
 _WORK = 6_000_000  # hidden units times flips times states in one update
+_FREE = 16  # logits and features of a network that take no longer than its hidden units
+# Logits from which on a model is large because of its states; and those of an estimate, all
+# samples together.
+_MANY_ROWS, _ESTIMATED_ROWS = 10_000, 2**23
+# Ratios of one flip that are looked at at once, and at how many states.
+_MOST_RATIOS, _FEWEST_STATES, _MOST_STATES = 2**20, 4, 64
 _DRAWING_BYTES, _COLUMNS_PER_MEMORY = 2**28, 4
+_COPIES_OF_ROWS = 4  # of features and logits, beyond one of each for a variable
 _SECONDS_PER_UPDATE, _SECONDS_PER_UNIT = 2e-3, 6e-9  # and of a hidden unit in it
 
 
 @torch.no_grad()
 def peakedness(model: FactorGraph) -> float:
-    """Mean size of the change of the log score by one flip, at uniform states."""
+    """Mean size of the change of the log score by one flip, at uniform states.
+
+    Of large models a few states tell as much, and take little memory and time.
+    """
     generator = torch.Generator().manual_seed(0)
+    num_ratios = int(model.state_offsets[-1])
+    count = min(max(_MOST_RATIOS // max(num_ratios, 1), _FEWEST_STATES), _MOST_STATES)
     chance = torch.rand(
-        64, model.num_variables, generator=generator, dtype=torch.float64, device="cpu"
+        count, model.num_variables, generator=generator, dtype=torch.float64, device="cpu"
     )
-    x = (chance * model.num_states).long()
-    ratios = model.log_ratios(x).abs()
-    num_changes = int(model.state_offsets[-1]) - model.num_variables
-    return float(ratios.sum() / max(64 * num_changes, 1))
+    x, at_once = (chance * model.num_states).long(), max(_MOST_RATIOS // max(num_ratios, 1), 1)
+    total = 0.0
+    for some in torch.split(x, at_once):
+        look()
+        total += float(model.log_ratios(some).abs().sum())
+    return total / max(count * (num_ratios - model.num_variables), 1)
 
 
 def suitable_graph(model: FactorGraph, observed: Sequence[int] = ()) -> ChordalGraph:
@@ -64,23 +79,33 @@ def suitable_hidden(model: FactorGraph, family: str) -> int:
 
 def suitable_config(
     model: FactorGraph,
-    num_slots: int,
+    layout: Layout,
     hidden: int,
     family: str,
     *,
     is_many: bool,
     **given: Any,  # noqa: ANN401
 ) -> TrainingConfig:
-    """Settings for a model; those given by the user win."""
+    """Settings for a model; those given by the user win.
+
+    Parameters
+    ----------
+    layout : inputs of the conditionals.
+    hidden, family : which conditionals.
+    is_many : whether for many orders.
+    given : settings that the user chose.
+    """
     size = peakedness(model)
     is_peaked = size > _PEAKED
     updates = 1000 if is_many else 700 if is_peaked else 600 if size > _MEDIUM else 300
     steps = checked_count("steps", given.get("steps", updates))
-    batch = int(_WORK / max(hidden * num_slots, 1))
+    num_rows = _rows_of_large(layout)
+    has_very_many = num_rows > _MANY_ROWS
+    batch = max(int(_WORK / max(_work_of(layout, hidden), 1)), 4 if has_very_many else 64)
     chosen: dict[str, Any] = {
         "steps": steps,
-        "polish_steps": 0 if "steps" in given or "objective" in given else 400,
-        "batch_size": min(max(batch, 64), 256),
+        "polish_steps": 0 if has_very_many or "steps" in given or "objective" in given else 400,
+        "batch_size": min(batch, 256),
         "learning_rate": _rate(family, is_many=is_many),
         "resample_every": 4,
         "redraw_orders_every": 8,
@@ -89,12 +114,32 @@ def suitable_config(
         "anneal_start": min(1.0, 1.0 / size) if is_peaked else 0.1,
         "evaluate_every": 25,
     }
+    if has_very_many:
+        chosen["evaluation_samples"] = min(max(_ESTIMATED_ROWS // num_rows, 64), 1000)
     objective = checked_choice("objective", given.get("objective", "delta"), objective_names())
     if objective in get_args(BalanceName) and "log_partition" not in given:
         chosen["log_partition"] = flat_log_partition(model, cast(BalanceName, objective))
     if "target_ess" not in given and "target_kl" not in given:
         chosen["target_ess"] = 0.98 if is_many else 0.998
     return TrainingConfig.from_dict({**chosen, **given})
+
+
+def _work_of(layout: Layout, hidden: int) -> float:
+    """Work of one state in an update: hidden units of all flips, more where there are many states.
+
+    A hidden unit takes as long as some multiplications, so only logits and features beyond these
+    count.
+    """
+    flips = sum(
+        block.size * block.num_inputs * max((block.num_logits + block.num_features) / _FREE, 1.0)
+        for block in layout.blocks
+    )
+    return hidden * flips + _rows_of_large(layout)
+
+
+def _rows_of_large(layout: Layout) -> int:
+    """Logits of the variables that have more of them than are free."""
+    return sum(b.size * b.num_logits for b in layout.blocks if b.num_logits > _FREE)
 
 
 @dataclass(frozen=True)
@@ -121,8 +166,8 @@ def training_cost(model: FactorGraph, evidence: EvidenceFor = None) -> TrainingC
     graph = suitable_graph(model, evidence if isinstance(evidence, tuple) else ())
     spec = SamplerSpec(evidence=evidence)
     layout = spec.layout(model, Orders.of(graph, spec.orders))
-    num_slots, hidden = layout.num_slots, suitable_hidden(model, "local")
-    config = suitable_config(model, num_slots, hidden, "local", is_many=False)
+    hidden = suitable_hidden(model, "local")
+    config = suitable_config(model, layout, hidden, "local", is_many=False)
     peak_bytes = training_bytes(
         layout,
         hidden,
@@ -130,25 +175,27 @@ def training_cost(model: FactorGraph, evidence: EvidenceFor = None) -> TrainingC
         config.evaluation_samples,
         takes_masks=spec.has_masks,
     )
-    units = hidden * (num_slots + model.num_variables)  # of all networks, flips included
+    units = _work_of(layout, hidden) + hidden * model.num_variables  # flips included
     updates = config.steps + config.polish_steps
     seconds = updates * (_SECONDS_PER_UPDATE + _SECONDS_PER_UNIT * config.batch_size * units)
     return TrainingCost(peak_bytes, seconds)
 
 
-def columns_at_once(
-    num_slots: int, num_variables: int, memory: int = _COLUMNS_PER_MEMORY * _DRAWING_BYTES
-) -> int:
+def columns_at_once(layout: Layout, memory: int = _COLUMNS_PER_MEMORY * _DRAWING_BYTES) -> int:
     """How many states to draw at once, so that inputs and hidden units stay within some memory.
 
     Parameters
     ----------
+    layout : inputs of the conditionals.
     memory : bytes of all that is going on; a part of it is for these.
 
-    >>> columns_at_once(300, 64), columns_at_once(2 * 10**6, 10**6)
-    (8192, 16)
+    >>> path = Layout.build([2] * 3, [(), (0,), (1,)])
+    >>> columns_at_once(path), columns_at_once(path, 10**6), columns_at_once(path, 10**3)
+    (8192, 637, 16)
     """
-    each = 4 * (num_slots + _HIDDEN_PEAKED * num_variables)
+    num_variables = layout.num_variables
+    more_rows = max(layout.num_rows + layout.encoding.num_rows - 2 * num_variables, 0)
+    each = 4 * (layout.num_slots + _HIDDEN_PEAKED * num_variables + _COPIES_OF_ROWS * more_rows)
     within = min(_DRAWING_BYTES, memory // _COLUMNS_PER_MEMORY)
     return min(max(within // max(each, 1), 16), 8192)
 

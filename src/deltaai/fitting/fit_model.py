@@ -22,13 +22,21 @@ from deltaai.arguments import (
 )
 from deltaai.budget import Budget
 from deltaai.conditionals import FAMILIES, Layout, refuse_zeros, without_vertices
-from deltaai.errors import ConfigError, ModelError, Setting, StateError, one_line, shown
+from deltaai.errors import (
+    ConfigError,
+    ModelError,
+    Setting,
+    StateError,
+    TimeLimitError,
+    one_line,
+    shown,
+)
 from deltaai.fitting.defaults import suitable_config, suitable_graph, suitable_hidden
 from deltaai.fitting.initial import check_initial, start_from_messages
 from deltaai.fitting.runs import default_most_observed, set_up_run
 from deltaai.fitting.sampler import Sampler
 from deltaai.fitting.spec import EvidenceFor, SamplerSpec
-from deltaai.fitting.training_memory import training_bytes
+from deltaai.fitting.training_memory import bytes_per_column, training_bytes
 from deltaai.graphs import ChordalGraph
 from deltaai.heap import hand_back
 from deltaai.io import as_model, is_there
@@ -46,6 +54,9 @@ from deltaai.training import (
 )
 
 _MOST_THREADS, _MOST_HIDDEN = 2**10, 2**16  # more is a slip of the hand
+# What an update holds takes so long to write and read again, on one core; and seconds of work that
+# an update has in any case.
+_SECONDS_PER_BYTE, _LEAST_WORK = 2e-9, 1.0
 # The weights that training looks at are those of one evidence or none, no reason to stop.
 WITH_EVIDENCE = {"steps": 1200, "polish_steps": 0, "target_ess": None}
 
@@ -158,7 +169,7 @@ def fit(
         usual = usual if states is None else {**usual, "values": "data"}
         config = suitable_config(
             target,
-            proposal.layout.num_slots,
+            proposal.layout,
             spec.hidden,
             spec.family,
             is_many=spec.orders == "many",
@@ -309,7 +320,7 @@ def _checked_model(
 def _refuse_large(
     budget: Budget, layout: Layout, spec: SamplerSpec, config: TrainingConfig
 ) -> None:
-    """Refuse updates that do not fit into memory."""
+    """Refuse updates that do not fit into memory, and a first one that cannot end in time."""
     needed = training_bytes(
         layout,
         spec.hidden,
@@ -318,6 +329,10 @@ def _refuse_large(
         takes_masks=spec.has_masks,
     )
     budget.refuse("the updates of training", needed, "raise it, or lower batch_size or hidden")
+    each = bytes_per_column(layout, spec.hidden, takes_masks=spec.has_masks)
+    seconds = _SECONDS_PER_BYTE * config.batch_size * each
+    if budget.time_limit is not None and seconds > max(budget.seconds_left, _LEAST_WORK):
+        raise TimeLimitError("the first update of training", budget.time_limit)
 
 
 def _content_hash(model: FactorGraph, states: States) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from deltaai.arguments import checked_object, checked_samples, checked_seed
@@ -20,8 +20,10 @@ from deltaai.conditionals import Proposal, known_under
 from deltaai.display import Card, Shown, listing, plural
 from deltaai.errors import Setting, StateError
 from deltaai.fitting.defaults import columns_at_once
+from deltaai.fitting.piece_clock import PieceClock
 from deltaai.fitting.posterior import EvidenceDrawer
 from deltaai.fitting.spec import EvidenceFor, SamplerSpec
+from deltaai.fitting.training_memory import bytes_per_column
 from deltaai.graphs import Dag, random_dag
 from deltaai.models import FactorGraph, States
 from deltaai.objectives import delta_residuals, prepare_delta
@@ -31,6 +33,7 @@ from deltaai.threads import Turn, limited_threads
 from deltaai.training import TrainingConfig
 
 _BYTES_PER_STATE = 16  # of a variable in a sample, while samples are put together
+_RESIDUALS_SHARE = 0.5  # of the memory, for those that are evaluated at once
 
 
 @dataclass(eq=False, repr=False)
@@ -105,16 +108,30 @@ class TrainedNetwork(Shown):
         dag: Dag | None = None,
         budget: Budget | None = None,
     ) -> tuple[States, Float[Tensor, "batch"]]:
-        """Draw states from q, with their log q."""
+        """Draw states from q, with their log q.
+
+        Parameters
+        ----------
+        num_samples : how many.
+        generator : the randomness, or a seed for it.
+        dag : the order to draw in, of a sampler for many.
+        budget : what it may use.
+
+        Raises
+        ------
+        TimeLimitError
+            If the time was over before the last one.
+        """
         num_samples, generator = checked_samples(num_samples, 0), as_generator(generator)
         budget, chosen = Budget.given(budget), self._checked(dag)
-        schedule = self._schedules.of(self.orders.graph, chosen.order)
+        with budget.watched("the first sample"):
+            schedule = self._schedules.of(self.orders.graph, chosen.order)
         layout = self.proposal.layout
         needed = _BYTES_PER_STATE * num_samples * layout.num_variables
         budget.refuse(f"{num_samples} samples", needed, "draw fewer at a time")
-        at_once = columns_at_once(layout.num_slots, layout.num_variables, budget.memory)
+        at_once = columns_at_once(layout, budget.memory)
         states, log_probs = [], []
-        with limited_threads(1):
+        with limited_threads(1), budget.watched("the last sample"):
             for start in range(0, max(num_samples, 1), at_once):
                 columns, log_q = sample_ancestrally(
                     self.proposal,
@@ -144,23 +161,59 @@ class TrainedNetwork(Shown):
                 found.append(self.proposal.log_prob(part.T, known).double())
         return torch.cat(found)
 
-    def residuals(self, num_samples: int = 1000, generator: Randomness = None) -> dict[str, float]:
-        """Mean squared Delta residual of each variable, at samples of q: where q is still wrong."""
+    def residuals(
+        self,
+        num_samples: int = 1000,
+        generator: Randomness = None,
+        *,
+        budget: Budget | None = None,
+    ) -> dict[str, float]:
+        """Mean squared Delta residual of each variable, at samples of q: where q is still wrong.
+
+        Parameters
+        ----------
+        num_samples : how many samples.
+        generator : the randomness, or a seed for it.
+        budget : what it may use; if the time is short, fewer samples are drawn.
+
+        Raises
+        ------
+        TimeLimitError
+            If the time was over before the first of them.
+        """
         num_samples, generator = checked_samples(num_samples), as_generator(generator)
-        dag = self._checked(None)
-        columns = self.sample_with_log_prob(num_samples, generator, dag=dag)[0].T.contiguous()
+        budget, dag = Budget.given(budget), self._checked(None)
+        layout, takes_masks = self.proposal.layout, self.spec.has_masks
+        each = bytes_per_column(layout, self.spec.hidden, takes_masks=takes_masks)
+        most = max(int(_RESIDUALS_SHARE * budget.memory / max(each, 1)), 1)
+        if budget.time_limit is not None:
+            most = min(most, self.config.batch_size)  # a piece takes as long as an update
+        total = torch.zeros(self.model.num_variables, dtype=torch.float64, device="cpu")
+        clock, done = PieceClock(budget, most), 0
+        while done < num_samples and clock.has_time:
+            count = min(clock.size, num_samples - done)
+            x, _ = self.sample_with_log_prob(count, generator, dag=dag, budget=budget)
+            with torch.no_grad(), limited_threads(1), budget.watched("the residuals"):
+                total += self._squared_residuals(x.T.contiguous(), dag, generator).cpu().double()
+            done += count
+            clock.tick(count)
+        mean = (total / done).tolist()
+        return dict(zip((v.name for v in self.model.variables), mean, strict=True))
+
+    def _squared_residuals(
+        self, columns: Int[Tensor, "var batch"], dag: Dag, generator: torch.Generator | None
+    ) -> Float[Tensor, "var"]:
+        """Squared residuals of each variable, of all columns together."""
         known = None
         if self.spec.has_masks:
             known = known_under(self.proposal.layout, [dag]).expand(-1, columns.shape[1])
         alternatives = self.proposal.layout.encoding.propose(columns, generator)
-        with torch.no_grad(), limited_threads(1):
-            batch = prepare_delta(self.proposal, columns, alternatives, known)
-            mean = delta_residuals(self.proposal, batch).square().mean(1)
-        return dict(zip((v.name for v in self.model.variables), mean.tolist(), strict=True))
+        batch = prepare_delta(self.proposal, columns, alternatives, known)
+        return delta_residuals(self.proposal, batch).square().sum(1)
 
     @property
     def _columns_at_once(self) -> int:
-        return columns_at_once(self.proposal.layout.num_slots, self.model.num_variables)
+        return columns_at_once(self.proposal.layout)
 
     def _checked(self, dag: Dag | None) -> Dag:
         if isinstance(self.evidence, tuple) and self.evidence:

@@ -145,8 +145,7 @@ class EvidenceDrawer:
             start = stop
 
     def _columns_at_once(self, budget: Budget) -> int:
-        layout = self.proposal.layout
-        return columns_at_once(layout.num_slots, layout.num_variables, budget.memory)
+        return columns_at_once(self.proposal.layout, budget.memory)
 
     def _bytes_of(self, num_samples: int, *, has_evidence: bool) -> int:
         is_moved = has_evidence and not self.is_for_evidence

@@ -155,9 +155,12 @@ class Sampler(TrainedNetwork):
             )
         start = time.perf_counter()
         wanted = max(DRAWN_PER_SAMPLE * num_samples, _FEWEST_DRAWN)
-        posterior = self.posterior(evidence, wanted, generator, budget=budget)
-        drawn = self.judged(posterior, generator, budget=budget)
-        chosen = drawn.samples.sample_apart(num_samples, generator)
+        budget = Budget.given(budget)
+        drawing = budget.part(_DRAWING_SHARE)
+        posterior = self.posterior(evidence, wanted, generator, budget=drawing)
+        drawn = self.judged(posterior, generator, budget=budget.part(_CHECKING_SHARE))
+        with budget.watched("the samples"):
+            chosen = drawn.samples.sample_apart(num_samples, generator)
         return Samples.of(chosen, sampled_quality(drawn, time.perf_counter() - start))
 
     def log_partition(
@@ -166,18 +169,21 @@ class Sampler(TrainedNetwork):
         generator: Randomness = None,
         *,
         evidence: Evidence | None = None,
+        budget: Budget | None = None,
     ) -> Estimate:
         """Log Z, with evidence that of the states which agree: value, error, status and more."""
-        return self.answer(evidence, num_samples, generator).partition
+        return self.answer(evidence, num_samples, generator, budget=budget).partition
 
     def marginals(
         self,
         evidence: Evidence | None = None,
         num_samples: int = 10_000,
         generator: Randomness = None,
+        *,
+        budget: Budget | None = None,
     ) -> Marginals:
         """Posterior probabilities of every variable's states, with errors and status."""
-        return self.answer(evidence, num_samples, generator).marginals
+        return self.answer(evidence, num_samples, generator, budget=budget).marginals
 
     def answer(
         self,
@@ -282,6 +288,7 @@ class Sampler(TrainedNetwork):
         generator: Randomness = None,
         *,
         check_samples: int = CHECK_SAMPLES,
+        budget: Budget | None = None,
     ) -> Verdict:
         """Judge samples of :meth:`posterior`: by their weights, and by a second opinion.
 
@@ -290,13 +297,15 @@ class Sampler(TrainedNetwork):
         answer : weighted samples.
         check_samples : samples of the second opinion; more see smaller missing parts, and with
             none there is no check.
+        budget : what it may use; if the time is short, there is no second opinion.
         """
         generator = as_generator(generator) or fresh_generator()
         check_samples = checked_count("check_samples", check_samples, 0, MOST_SAMPLES)
         self._check_own(answer)
         with limited_threads(1):
             drawn = Drawn(answer, answer.refined(generator))
-            return self._drawer.trust(drawn, check_samples, generator)[0]
+            given = Budget.given(budget)
+            return self._drawer.trust(drawn, check_samples, generator, given)[0]
 
     def judged(
         self,
@@ -332,7 +341,8 @@ class Sampler(TrainedNetwork):
         generator, budget = generator_of(seed), Budget.given(budget)
         evidence: Evidence = {}
         if isinstance(self.evidence, tuple):
-            ends = annealed_chains(self.model, 1, *_CHAIN_STEPS, generator)[0].tolist()
+            steps = (1, 1) if budget.is_over else _CHAIN_STEPS
+            ends = annealed_chains(self.model, 1, *steps, generator)[0].tolist()
             evidence = self.model.named_evidence({v: ends[v] for v in self.evidence})
         found = self.answer(evidence, generator=generator, budget=budget).partition
         values = {"log_partition": float(found), "doubts": list(found.doubts)}
@@ -374,6 +384,7 @@ class Sampler(TrainedNetwork):
         path, budget = checked_path(path), Budget.given(budget)
         if not self.kept_diagnostics:
             self.diagnose(budget=budget)
+            hand_back()
         conditionals = self.proposal.conditionals
         stored, described = model_to_tensors(self.model)
         tensors = {f"model.{name}": value for name, value in stored.items()}

@@ -16,6 +16,7 @@ from deltaai.errors import GraphError
 from deltaai.graphs.elimination import Elimination, best_elimination, eliminate
 from deltaai.graphs.orders import Order, maximum_cardinality_order
 from deltaai.graphs.undirected import IntArray, UndirectedGraph
+from deltaai.watch import look
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,6 +74,7 @@ class ChordalGraph(UndirectedGraph):
         number = [-1] * self.num_vertices
         count = 0
         for vertex in self.order:
+            look()
             if heir_of[vertex] >= 0:
                 number[vertex] = heir_of[vertex]
             else:
@@ -87,6 +89,7 @@ class ChordalGraph(UndirectedGraph):
         """The maximal cliques, each ascending."""
         found: dict[int, tuple[int, ...]] = {}
         for vertex in self.order:
+            look()
             if self.clique_of[vertex] not in found:  # its first vertex to go sees all the others
                 members = (vertex, *self.elimination.fronts[vertex])
                 found[self.clique_of[vertex]] = tuple(sorted(members))
@@ -120,6 +123,7 @@ def is_perfect_order(graph: UndirectedGraph, order: Sequence[int]) -> bool:
         np.sort(ordered), np.arange(num_vertices)
     ):
         return False
+    look()
     rank = np.empty(num_vertices, dtype=np.int64)
     rank[ordered] = np.arange(num_vertices)
     sources, later = later_neighbours(graph, rank)
@@ -128,6 +132,7 @@ def is_perfect_order(graph: UndirectedGraph, order: Sequence[int]) -> bool:
     first = np.full(num_vertices, num_vertices, dtype=np.int64)
     np.minimum.at(first, sources, rank[later])
     first_of = ordered[first[sources]]
+    look()
     is_other = later != first_of
     wanted = first_of[is_other] * num_vertices + later[is_other]
     keys = sources * num_vertices + later  # each edge once, from earlier to later

@@ -96,6 +96,7 @@ class Dag:
         """Variables in layers: each has all its parents in earlier layers, one in the last."""
         depth = [0] * self.num_vertices
         for vertex in self.order:
+            look()
             above = self.parents[vertex]
             depth[vertex] = 1 + max((depth[parent] for parent in above), default=-1)
         layers: list[list[int]] = [[] for _ in range(max(depth, default=-1) + 1)]
@@ -128,6 +129,7 @@ def random_dag(graph: ChordalGraph, rng: np.random.Generator) -> Dag:
     is_seen = [False] * graph.num_vertices
     order: list[int] = []
     for clique in tree.order:
+        look()
         fresh = [vertex for vertex in graph.cliques[clique] if not is_seen[vertex]]
         fresh.sort(key=chance.__getitem__)
         for vertex in fresh:

@@ -16,6 +16,7 @@ import scipy  # its parts come when they are needed
 from deltaai.errors import GraphError
 from deltaai.graphs.chordal import ChordalGraph
 from deltaai.graphs.undirected import IntArray
+from deltaai.watch import look
 
 # A variable in more cliques than this contributes a random choice of pairs instead of all.
 _MOST_CLIQUES_PAIRED = 48
@@ -40,6 +41,7 @@ class JunctionTree:
         cliques = self.graph.cliques
         seen: set[int] = set()
         for clique in self.order:
+            look()
             if self.parents[clique] >= 0 and self.parents[clique] not in seen:
                 raise GraphError("a junction tree lists each clique once, after its parent")
             seen.add(clique)
@@ -57,16 +59,19 @@ class JunctionTree:
     def separators(self) -> tuple[tuple[int, ...], ...]:
         """Variables each clique shares with its parent; empty for roots."""
         cliques = self.graph.cliques
-        return tuple(
-            tuple(sorted(set(cliques[clique]) & set(cliques[parent]))) if parent >= 0 else ()
-            for clique, parent in enumerate(self.parents)
-        )
+        shared: list[tuple[int, ...]] = []
+        for clique, parent in enumerate(self.parents):
+            look()
+            both = set(cliques[clique]) & set(cliques[parent]) if parent >= 0 else ()
+            shared.append(tuple(sorted(both)))
+        return tuple(shared)
 
 
 def junction_tree(graph: ChordalGraph, rng: np.random.Generator | None = None) -> JunctionTree:
     """Return a junction tree: a random one with random roots if ``rng`` is given."""
     num_cliques = len(graph.cliques)
     first, second, weight = _candidates(graph, rng)
+    look()
     # Weights are whole numbers, so adding less than one breaks ties and nothing else.
     jitter = np.zeros(len(weight)) if rng is None else rng.random(len(weight)) * 0.5
     cost = graph.num_vertices + 1.0 - weight + jitter
@@ -117,6 +122,7 @@ def _pairs_that_meet(graph: ChordalGraph, rng: np.random.Generator) -> IntArray:
     count = max(len(graph.cliques), 1)
     keys = [np.zeros(0, dtype=np.int64)]
     for members in _cliques_with(graph):
+        look()
         if len(members) > _MOST_CLIQUES_PAIRED:
             some = rng.choice(members, size=(len(members), 2))
             low, high = some.min(axis=1), some.max(axis=1)
@@ -150,6 +156,7 @@ def _rooted(
     order: list[int] = []
     parents = np.full(num_cliques, -1)
     for root in roots.values():
+        look()
         visited, predecessors = scipy.sparse.csgraph.breadth_first_order(tree, root, directed=False)
         order += visited.tolist()
         parents[visited[1:]] = predecessors[visited[1:]]

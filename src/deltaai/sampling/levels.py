@@ -21,6 +21,7 @@ from torch import Tensor
 
 from deltaai.conditionals import Proposal, known_under
 from deltaai.graphs import Dag
+from deltaai.watch import look
 
 IntArray = npt.NDArray[np.int64]
 
@@ -97,12 +98,14 @@ def _levels(
     layout = proposal.layout
     depth = np.zeros((layout.num_variables, len(dags)), dtype=np.int64)
     for number, dag in enumerate(dags):
+        look()
         for level, layer in enumerate(dag.levels):
             depth[list(layer), number] = level
     num_blocks = len(layout.blocks)
     blocks = layout.block_of.cpu().numpy()[:, :1]
     levels: list[list[Due]] = [[] for _ in range(int(depth.max(initial=-1)) + 1)]
     for key, cells in _runs((depth * num_blocks + blocks).ravel()):
+        look()
         level, block = divmod(key, num_blocks)
         levels[level].append(_due(proposal, block, cells, len(dags), known))
     return tuple(map(tuple, levels))

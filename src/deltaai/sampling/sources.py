@@ -27,6 +27,7 @@ from deltaai.sampling.paths import Given, Paths
 from deltaai.sampling.policies import ON_POLICY, Policy
 from deltaai.sampling.values import ChainValues, Values
 
+_MOST_KNOWN = 2**24  # entries of what is known, of states that are judged at once
 _UNIFORM_SHARE = 0.25  # of columns, with evidence that q would not draw
 
 
@@ -125,18 +126,37 @@ class Source:
         self, proposal: Proposal, num_samples: int, generator: torch.Generator
     ) -> tuple[Int[Tensor, "var batch"], Float[Tensor, "batch"]]:
         """States by q as it is, given the evidence that it is judged with; also their log q."""
-        assert self.schedule is not None
-        each, given = max(num_samples // len(self.dags), 1), None
+        each, column = max(num_samples // len(self.dags), 1), None
         if self.evidence is not None:
-            batch = each * len(self.dags)
             column = self._one_evidence(proposal, generator)
-            columns = column.expand(-1, batch)
+        at_once = each
+        if self._before is not None:  # what is known takes far more memory than the states
+            at_once = min(max(_MOST_KNOWN // max(self._before.numel(), 1), 1), each)
+        pieces = [
+            self._usual_piece(proposal, min(at_once, each - start), column, generator)
+            for start in range(0, each, at_once)
+        ]
+        columns, log_q = zip(*pieces, strict=True)
+        return torch.cat(columns, dim=1), torch.cat(log_q)
+
+    def _usual_piece(
+        self,
+        proposal: Proposal,
+        each: int,
+        column: Int[Tensor, "var 1"] | None,
+        generator: torch.Generator,
+    ) -> tuple[Int[Tensor, "var batch"], Float[Tensor, "batch"]]:
+        """Some of these states for each order."""
+        assert self.schedule is not None
+        given = None
+        if self.evidence is not None and column is not None:
+            columns = column.expand(-1, each * len(self.dags))
             observed = self.evidence.usual(columns)
             given = Given(columns, observed, self.known(observed))
-        columns, log_q = sample_ancestrally(
+        drawn, log_q = sample_ancestrally(
             proposal, self.schedule, each, policy=ON_POLICY, generator=generator, given=given
         )
-        return columns.flatten(1), log_q.flatten()
+        return drawn.flatten(1), log_q.flatten()
 
     def known(
         self, observed: Observed | None, batch: int = 0

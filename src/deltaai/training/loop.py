@@ -107,7 +107,8 @@ class Trainer:
                 self.number, self.phase_step, self.kept = self.number + 1, 0, None
                 continue
             if self.step % config.redraw_orders_every == 0 or self.phase_step == 0:
-                phase.task.redraw(self.rng)
+                with self._watched(started):
+                    phase.task.redraw(self.rng)
             if self.phase_step == 0 and not self._begin(phase):
                 break
             with self._watched(started):

@@ -61,7 +61,7 @@ def structured(
         given: dict[str, Any] = {} if method == "delta" else {"objective": "tb"}
         config = suitable_config(
             model,
-            proposal.layout.num_slots,
+            proposal.layout,
             hidden,
             family,
             is_many=orders == "many",
