@@ -62,7 +62,7 @@ def training_curve(trainer: Trainer, measure: Measure, time_limit: float | int) 
     watch = StopWatch(time_limit)
     rows = watch.measured(0, measure)
 
-    def look(progress: Progress) -> None:
+    def look(progress: TrainingProgress) -> None:
         if watch.is_over:
             raise _TimeIsOver
         if watch.seconds >= watch.due:
