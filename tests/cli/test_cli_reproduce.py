@@ -92,7 +92,7 @@ _PROGRAM = """
 import signal
 import slow_experiment
 from deltaai.cli.entry import main
-from deltaai.experiments import registry
+from deltaai.experiments.harness import registry
 
 if __name__ == "__main__":
     # Tests that run in the background ignore Ctrl-C, and their children inherit that.

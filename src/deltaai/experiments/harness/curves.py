@@ -14,7 +14,7 @@ from functools import partial
 
 from deltaai.experiments.harness.parts import Row
 from deltaai.mcmc import StateT
-from deltaai.training import Trainer
+from deltaai.training import Trainer, TrainingProgress
 
 Measure = Callable[[], dict[str, float]]
 
