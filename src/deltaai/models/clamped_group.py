@@ -14,24 +14,23 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from deltaai.models.factors import Factor, TableFactor
+from deltaai.models.factors import Factor
 from deltaai.models.groups import Clamp, FactorGroup
 from deltaai.models.variable import Variable
+from deltaai.models.wrapped_group import WrappedGroup, as_tables
 
 
 @dataclass(frozen=True, eq=False)
-class ClampedGroup(FactorGroup):
-    """A group seen as a function of the free places of its scopes.
+class ClampedGroup(WrappedGroup):
+    """A group seen as a function of the free places of its scopes; the base's own are not used.
 
     Parameters
     ----------
-    base : the group evaluated underneath; its own scopes are not used.
     free : places of the base scope that are still variables.
     fixed : places that are held.
     held : the value at each fixed place of each factor.
     """
 
-    base: FactorGroup
     free: tuple[int, ...]
     fixed: tuple[int, ...]
     held: Int[Tensor, "factor num_fixed"]
@@ -49,11 +48,6 @@ class ClampedGroup(FactorGroup):
         """Number of states at each free place."""
         return tuple(self.base.sizes[place] for place in self.free)
 
-    @property
-    def dtype(self) -> torch.dtype:
-        """Type of the values."""
-        return self.base.dtype
-
     def log_values_at(
         self, factor: Int[Tensor, "pair"], values: Int[Tensor, "arity pair"]
     ) -> Float[Tensor, "pair"]:
@@ -62,10 +56,6 @@ class ClampedGroup(FactorGroup):
         full[list(self.fixed)] = self.held[factor].T
         full[list(self.free)] = values.long()
         return self.base.log_values_at(factor, full)
-
-    def as_factors(self, variables: Sequence[Variable]) -> list[Factor]:
-        """Return the factors one by one, as tables."""
-        return _as_tables(self, variables)
 
     def condition(self, clamp: Clamp) -> list[FactorGroup]:
         """Return the groups that remain when more variables are fixed."""
@@ -85,23 +75,6 @@ class ClampedGroup(FactorGroup):
             )
         return remaining
 
-    def select(self, index: Int[Tensor, "chosen"]) -> ClampedGroup:
-        """Return the group of some of the factors."""
-        return replace(super().select(index), base=self.base.select(index))
-
-    def to(self, device: torch.device | str | None, dtype: torch.dtype | None) -> ClampedGroup:
-        """Return the group on another device or in another floating type."""
-        return replace(super().to(device, dtype), base=self.base.to(device, dtype))
-
-    def parameters(self) -> Iterator[Tensor]:
-        """Yield the tensors that a learner may change."""
-        yield from self.base.parameters()
-
-    def tensors(self) -> Iterator[Tensor]:
-        """Yield every tensor that the values depend on, as it is."""
-        yield from super().tensors()
-        yield from self.base.tensors()
-
     def content(self) -> Iterator[tuple[str, Tensor]]:
         """Yield, under stable names, all that the values of the factors depend on."""
         yield from super().content()
@@ -120,7 +93,7 @@ class UnslicedGroup(FactorGroup):
 
     def as_factors(self, variables: Sequence[Variable]) -> list[Factor]:
         """Return the factors one by one, as tables."""
-        return _as_tables(self, variables)
+        return as_tables(self, variables)
 
     def condition(self, clamp: Clamp) -> list[FactorGroup]:
         """Return the groups that remain when some variables are fixed."""
@@ -132,10 +105,3 @@ class UnslicedGroup(FactorGroup):
             else:
                 remaining.append(ClampedGroup.build(group, fixed, free, clamp))
         return remaining
-
-
-def _as_tables(group: FactorGroup, variables: Sequence[Variable]) -> list[Factor]:
-    return [
-        TableFactor([variables[v].name for v in scope], table.detach())
-        for scope, table in zip(group.scopes.tolist(), group.log_tables(), strict=True)
-    ]

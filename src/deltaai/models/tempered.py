@@ -8,17 +8,16 @@ factors underneath are asked at every call: if they learn, the tempered ones fol
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from deltaai.models.factor_graph import FactorGraph
-from deltaai.models.factors import Factor, TableFactor
 from deltaai.models.groups import Clamp, Columns, FactorGroup
-from deltaai.models.variable import Variable
+from deltaai.models.wrapped_group import WrappedGroup
 
 
 def tempered(model: FactorGraph, beta: float | int) -> FactorGraph:
@@ -41,27 +40,20 @@ def tempered(model: FactorGraph, beta: float | int) -> FactorGraph:
 
 
 @dataclass(frozen=True, eq=False)
-class TemperedGroup(FactorGroup):
+class TemperedGroup(WrappedGroup):
     """A group whose log-values are multiplied by a number.
 
     Parameters
     ----------
-    base : the group underneath.
     beta : the number.
     """
 
-    base: FactorGroup
     beta: float
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Number of states at each place of the scope."""
         return self.base.sizes
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Type of the values."""
-        return self.base.dtype
 
     def log_values_at(
         self, factor: Int[Tensor, "pair"], values: Int[Tensor, "arity pair"]
@@ -95,35 +87,12 @@ class TemperedGroup(FactorGroup):
         """Write every factor as a table in which variables may be missing."""
         return self.beta * self.base.log_tables_with_missing()
 
-    def as_factors(self, variables: Sequence[Variable]) -> list[Factor]:
-        """Return the factors one by one, as tables."""
-        return [
-            TableFactor([variables[v].name for v in scope], table.detach())
-            for scope, table in zip(self.scopes.tolist(), self.log_tables(), strict=True)
-        ]
-
     def condition(self, clamp: Clamp) -> list[FactorGroup]:
         """Return the groups that remain when some variables are fixed."""
         return [
             TemperedGroup(part.ids, part.scopes, part, self.beta)
             for part in self.base.condition(clamp)
         ]
-
-    def select(self, index: Int[Tensor, "chosen"]) -> TemperedGroup:
-        """Return the group of some of the factors."""
-        return replace(super().select(index), base=self.base.select(index))
-
-    def to(self, device: torch.device | str | None, dtype: torch.dtype | None) -> TemperedGroup:
-        """Return the group on another device or in another floating type."""
-        return replace(super().to(device, dtype), base=self.base.to(device, dtype))
-
-    def parameters(self) -> Iterator[Tensor]:
-        """Yield the tensors that a learner may change."""
-        yield from self.base.parameters()
-
-    def tensors(self) -> Iterator[Tensor]:
-        """Yield every tensor that the values depend on, as it is."""
-        yield from self.base.tensors()
 
     def content(self) -> Iterator[tuple[str, Tensor]]:
         """Yield, under stable names, all that the values of the factors depend on."""
