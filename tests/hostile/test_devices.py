@@ -39,10 +39,13 @@ def test_the_mode_sees_what_it_should():
         {},
         {"orders": "many", "evidence": "any"},
         {"family": "mae", "hidden": 8, "objective": "fl-subtb", "evidence": ["x_1_1"]},
-        {"family": "table", "objective": "stochastic"},
+        pytest.param({"family": "table", "objective": "stochastic"}, marks=pytest.mark.slow),
         {"orders": "many", "objective": "sub-dags", "polish_steps": 2},
-        {"objective": "sampled", "values": "chains", "values_share": 0.5},
-        {"initial": "bp", "alternatives": "all"},
+        pytest.param(
+            {"objective": "sampled", "values": "chains", "values_share": 0.5},
+            marks=pytest.mark.slow,
+        ),
+        pytest.param({"initial": "bp", "alternatives": "all"}, marks=pytest.mark.slow),
     ],
     ids=lambda settings: "-".join(map(str, settings.values())) or "default",
 )
