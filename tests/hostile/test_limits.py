@@ -202,8 +202,8 @@ def test_training_counts_from_the_call(monkeypatch):
     module = importlib.import_module("deltaai.fitting.fit_model")
     original = module.suitable_graph
     monkeypatch.setattr(module, "suitable_graph", slow)
-    sampler = module.fit(LATTICE, time_limit=1.05, steps=100_000, target_ess=None)
-    assert sampler.history[-1]["seconds"] < 2
+    sampler = module.fit(LATTICE, time_limit=2.0, steps=100_000, target_ess=None)
+    assert sampler.history[-1]["seconds"] < 2.9  # 3, if what comes before were not counted
 
 
 # -- tables ------------------------------------------------------------------------------------
