@@ -1,8 +1,8 @@
 """Drawing weighted samples for rows of evidence, by whatever sampler there is, and judging them.
 
-A q that was trained for evidence draws given it (``sample_given``); any other draws groups of
+A q that was trained for evidence draws given it (``sample_ancestrally``); any other draws groups of
 particles in an order that has the evidence first, as far as its orders and the graph allow
-(``sample_sequentially``, both in :mod:`deltaai.sampling.conditioned`).
+(``sample_sequentially``, both in :mod:`deltaai.sampling`).
 """
 
 from __future__ import annotations
