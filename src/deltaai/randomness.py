@@ -6,10 +6,13 @@ Seeds below 2^32 go to it as they are; larger ones are mixed first, so that ever
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from deltaai.arguments import checked_seed
 from deltaai.errors import ConfigError, Setting, shown
@@ -18,12 +21,8 @@ Randomness = torch.Generator | int | None  # what a public function takes: a see
 _WORD = 2**32
 
 
-def generator_of(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
-    """A generator for a seed; torch's global one stays as it is.
-
-    Parameters
-    ----------
-    device : where it draws.
+def generator_of(seed: int) -> torch.Generator:
+    """A generator for a seed, on the CPU; torch's global one stays as it is.
 
     >>> first, second = (torch.rand(2, generator=generator_of(seed)) for seed in (0, 2**32))
     >>> bool((first == second).any())
@@ -32,7 +31,30 @@ def generator_of(seed: int, device: torch.device | str = "cpu") -> torch.Generat
     number = checked_seed(seed)
     if number >= _WORD:
         number = int(np.random.SeedSequence(number).generate_state(1)[0])
-    return torch.Generator(device=device).manual_seed(number)
+    return torch.Generator().manual_seed(number)
+
+
+def uniform(
+    shape: Sequence[int],
+    generator: torch.Generator | None,
+    *,
+    dtype: torch.dtype,
+    device: torch.device | str,
+) -> Float[Tensor, "..."]:
+    """Numbers between 0 and 1, for any device: they are drawn where the generator is.
+
+    A seed makes a generator on the CPU, so it gives the same numbers on every device.
+    """
+    where = device if generator is None else generator.device
+    return torch.rand(shape, generator=generator, dtype=dtype, device=where).to(device)
+
+
+def integers(
+    most: int, shape: Sequence[int], generator: torch.Generator | None, device: torch.device | str
+) -> Int[Tensor, "..."]:
+    """Whole numbers from 0 to below ``most``, drawn like :func:`uniform` ones."""
+    where = device if generator is None else generator.device
+    return torch.randint(most, shape, generator=generator, device=where).to(device)
 
 
 def as_generator(given: Randomness) -> torch.Generator | None:

@@ -23,6 +23,7 @@ from deltaai.answering.planning import SEARCH_SECONDS, Plan, plan_within
 from deltaai.answering.questions import Question, refuse_training, resolve, suitable_smoothing
 from deltaai.answering.table_query import query_table_within
 from deltaai.budget import Budget
+from deltaai.devices import Device
 from deltaai.errors import (
     ConfigError,
     MemoryLimitError,
@@ -77,6 +78,7 @@ def query(
     memory_limit: int | str | None = None,
     time_limit: float | int | None = None,
     seed: int = 0,
+    device: Device = None,
     progress: bool | Fraction | None = None,
     watch: Callable[[TrainingProgress], None] | None = None,
 ) -> Any:  # noqa: ANN401
@@ -100,6 +102,9 @@ def query(
     memory_limit : bytes that may be used, also as ``"4GB"`` (default: half of what is free).
     time_limit : seconds that may be used, from the call on: reading a file counts.
     seed : of a sampler's randomness.
+    device : where models and samplers are put first, such as ``"cuda"``: samplers are trained and
+        asked there. Exact tables are computed on the CPU, and samples are judged there. By default,
+        where the model is.
     progress : whether to show bars while it takes long; by default in a terminal and in a notebook.
         A function is called with the fraction done during long exact work.
     watch : called after every update of training.
@@ -126,6 +131,7 @@ def query(
         num_samples=num_samples,
         check_samples=check_samples,
         seed=seed,
+        device=device,
         progress=progress,
         watch=watch,
     )
@@ -141,7 +147,8 @@ def query_within(
     num_samples: int | None = None,
     check_samples: int | None = None,
     seed: int = 0,
-    progress: bool | Progress | None = None,
+    device: Device = None,
+    progress: bool | Fraction | None = None,
     watch: Callable[[TrainingProgress], None] | None = None,
 ) -> Any:  # noqa: ANN401
     """Answer like :func:`query`, by a clock that runs already."""
@@ -150,6 +157,7 @@ def query_within(
         "num_samples": num_samples,
         "check_samples": check_samples,
         "seed": seed,
+        "device": device,
     }
     with reporting(progress, watch, "answering") as reports:
         if evidence is not None and not isinstance(evidence, Mapping):

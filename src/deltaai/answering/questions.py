@@ -21,15 +21,16 @@ from deltaai.arguments import (
     checked_seed,
 )
 from deltaai.budget import Budget
+from deltaai.devices import Device, checked_device
 from deltaai.errors import (
     ModelError,
     NotAffordableError,
     format_bytes,
     shown,
 )
-from deltaai.fitting import EvidenceFor, Sampler, load_sampler, training_cost
+from deltaai.fitting import EvidenceFor, Sampler, load_sampler, moved_sampler, training_cost
 from deltaai.io import as_model
-from deltaai.models import Evidence, FactorGraph, has_zeros
+from deltaai.models import Evidence, FactorGraph, has_zeros, on_device
 from deltaai.trust import CHECK_SAMPLES
 
 SAMPLER_SUFFIX = ".dai"
@@ -89,6 +90,7 @@ def resolve(
     check_samples: int | None,
     budget: Budget,
     seed: int,
+    device: Device = None,
 ) -> Question:
     """Check everything that a question comes with, before anything is computed.
 
@@ -98,10 +100,11 @@ def resolve(
     methods : those there are.
     usual_samples : how many to draw if that was not said; a second opinion has its own number.
     budget : what all of it may use, reading the file included.
+    device : where to compute what is not computed on the CPU in any case.
     """
     started = time.perf_counter()
     check_method(method, methods)
-    found = source_within(source, budget)
+    found = source_within(source, budget, device)
     model = found.model if isinstance(found, Sampler) else found
     if evidence is None or isinstance(evidence, Mapping):
         evidence = model.named_evidence(model.resolve_evidence(evidence))
@@ -122,11 +125,15 @@ def resolve(
 
 
 def source_within(
-    source: FactorGraph | Sampler | str | Path, budget: Budget
+    source: FactorGraph | Sampler | str | Path, budget: Budget, device: Device = None
 ) -> FactorGraph | Sampler:
-    """A model or a sampler, or the one in a file, read within the limits."""
+    """A model or a sampler, or the one in a file, read within the limits and put on a device."""
+    wanted = checked_device(device)
     with budget.watched(f"the model in {source}" if isinstance(source, str | Path) else "it"):
-        return source_of(source)
+        found = source_of(source)
+        if isinstance(found, Sampler):
+            return moved_sampler(found, wanted)
+        return on_device(found, wanted)
 
 
 def source_of(source: FactorGraph | Sampler | str | Path) -> FactorGraph | Sampler:

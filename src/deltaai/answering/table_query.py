@@ -21,6 +21,7 @@ from deltaai.answering.rows_found import RowsFound
 from deltaai.answering.table_answer import TableAnswer
 from deltaai.arguments import MOST_SAMPLES, checked_count
 from deltaai.budget import Budget
+from deltaai.devices import CPU, Device
 from deltaai.errors import EvidenceError
 from deltaai.fitting import Sampler
 from deltaai.io import rows_from_table
@@ -43,6 +44,7 @@ def query_table(
     memory_limit: int | str | None = None,
     time_limit: float | int | None = None,
     seed: int = 0,
+    device: Device = None,
     progress: bool | Fraction | None = None,
     watch: Callable[[TrainingProgress], None] | None = None,
     **settings: Any,  # noqa: ANN401
@@ -65,6 +67,9 @@ def query_table(
     time_limit : seconds that may be used, from the call on; rows that are not reached say so in
         their doubts.
     seed : of all randomness.
+    device : where models and samplers are put first, such as ``"cuda"``: samplers are trained and
+        asked there. Exact tables are computed on the CPU, and samples are judged there. By default,
+        where the model is.
     progress : whether to show bars while it takes long; by default in a terminal and in a notebook.
         A function is called with the fraction of the rows that is done.
     watch : called after every update of training.
@@ -88,6 +93,7 @@ def query_table(
         check_rows=check_rows,
         check_samples=check_samples,
         seed=seed,
+        device=device,
         progress=progress,
         watch=watch,
         **settings,
@@ -106,7 +112,8 @@ def query_table_within(
     check_rows: int = CHECKED_ROWS,
     check_samples: int | None = None,
     seed: int = 0,
-    progress: bool | Progress | None = None,
+    device: Device = None,
+    progress: bool | Fraction | None = None,
     watch: Callable[[TrainingProgress], None] | None = None,
     **settings: Any,  # noqa: ANN401
 ) -> TableAnswer:
@@ -122,6 +129,7 @@ def query_table_within(
             check_samples=check_samples,
             budget=budget,
             seed=seed,
+            device=device,
         )
         return _answered(question, of, samples, check_rows, settings, reports)
 
@@ -169,7 +177,7 @@ def checked_rows(evidence: object, model: FactorGraph) -> Int[Tensor, "row var"]
         raise EvidenceError(f"rows have shape {tuple(evidence.shape)}: give {expected}")
     is_whole = not (evidence.is_floating_point() or evidence.is_complex())
     if is_whole and evidence.dtype != torch.bool:
-        rows = evidence.long()  # first, for unsigned integers know no -1
-        if not bool(((rows < -1) | (rows >= model.num_states)).any()):
+        rows = evidence.long().to(CPU)  # first, for unsigned integers know no -1
+        if not bool(((rows < -1) | (rows >= model.num_states.to(CPU))).any()):
             return rows
     raise EvidenceError(f"rows hold values that are no states: give {expected}")

@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import torch
+
 from deltaai.answering.model_report import unnormalised_tables
 from deltaai.answering.row_answerer import RowAnswerer
 from deltaai.answering.row_pattern import RowPattern, rows_at_once
@@ -95,7 +97,8 @@ def query_stream(
         if found.num_answered < len(rows):
             budget.check(f"row {done + 1}")
     if done == 0:
-        empty = RowsFound(model, model.num_states.new_zeros(0, model.num_variables), asked, samples)
+        nothing = torch.zeros(0, model.num_variables, dtype=torch.long, device="cpu")
+        empty = RowsFound(model, nothing, asked, samples)
         yield empty.answer(answerer.method, start)
 
 

@@ -18,6 +18,7 @@ from deltaai.cli.entry import main as main  # noqa: PLC0414 - where installed sc
 from deltaai.cli.options import (
     AsCsv,
     AsJson,
+    Device,
     EvidenceFile,
     EvidenceWords,
     MemoryLimit,
@@ -152,6 +153,7 @@ def query(
     memory_limit: MemoryLimit = None,
     time_limit: TimeLimit = None,
     seed: Seed = 0,
+    device: Device = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write to a .csv or .json file."),
@@ -184,7 +186,7 @@ def query(
     )
     if output is not None:
         json, csv = output.suffix.lower() == ".json", output.suffix.lower() == ".csv"
-    source = read_source(file, budget)
+    source = read_source(file, budget, device)
     model = model_of(source)
     settings: dict[str, Any] = {"method": method, "seed": seed}
     given = {"num_samples": num_samples, "check_samples": check_samples}
@@ -262,6 +264,7 @@ def fit(
         ),
     ] = None,
     seed: Seed = 0,
+    device: Device = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue a run that was interrupted.")
     ] = False,
@@ -305,6 +308,7 @@ def fit(
         restart=restart,
         metrics=metrics,
         evidence=evidence,
+        device=device,
         is_json=json,
         is_csv=csv,
         budget=budget,
@@ -321,6 +325,7 @@ def sample(
     memory_limit: MemoryLimit = None,
     time_limit: TimeLimit = None,
     seed: Seed = 0,
+    device: Device = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write to .csv, .json or .npz."),
@@ -343,7 +348,7 @@ def sample(
     check_outputs(
         [Output("--output", output, "samples", (".csv", ".json", ".npz"))], [file, evidence_file]
     )
-    source = read_source(file, budget)
+    source = read_source(file, budget, device)
     run_sample(
         source,
         read_observed(evidence or [], evidence_file, model_of(source), budget),

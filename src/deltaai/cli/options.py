@@ -83,6 +83,14 @@ TrainingTimeLimit = Annotated[
         callback=_check_seconds,
     ),
 ]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Where samplers are trained and asked, such as cuda (cpu). Exact tables are computed "
+        "on the CPU.",
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Seed of all randomness.", callback=_check_seed)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]

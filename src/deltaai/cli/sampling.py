@@ -125,9 +125,9 @@ def _write_npz(model: FactorGraph, blocks: _Blocks, number: int, output: Path) -
     log_q = np.empty(number)
     done, has_log_q = 0, False
     for x, found in blocks:
-        states[done : done + len(x)] = x.numpy()
+        states[done : done + len(x)] = x.cpu().numpy()
         if found is not None:
-            log_q[done : done + len(x)] = found.numpy()
+            log_q[done : done + len(x)] = found.cpu().numpy()
             has_log_q = True
         done += len(x)
     arrays: dict[str, Any] = {"states": states[:done]}

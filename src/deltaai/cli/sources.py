@@ -14,9 +14,9 @@ from deltaai.io import read
 from deltaai.models import FactorGraph
 
 
-def read_source(path: Path, budget: Budget) -> FactorGraph | Sampler:
+def read_source(path: Path, budget: Budget, device: str | None = None) -> FactorGraph | Sampler:
     """Read a model, or a sampler if the file's name says so, within the limits of the command."""
-    source = source_within(path, budget)
+    source = source_within(path, budget, device)
     model = model_of(source)
     sizes = f"{show.plural(model.num_variables, 'variable')}, {model.num_factors} factors"
     show.detail(f"read {path}: {sizes}")

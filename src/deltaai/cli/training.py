@@ -35,6 +35,7 @@ def run_fit(
     restart: bool,
     metrics: Path | None,
     evidence: str | None,
+    device: str | None,
     is_json: bool,
     is_csv: bool,
     budget: Budget,
@@ -71,6 +72,7 @@ def run_fit(
                 progress=False,
                 watch=shown.training,
                 memory_limit=budget.memory,
+                device=device,
                 **{"checkpoint_every": _CHECKPOINT_EVERY} | settings,
             )
         show.detail(f"trained with {sampler.config.to_dict()}")

@@ -9,6 +9,7 @@ from deltaai.errors import Setting
 # Settings with an option of their own; all others are given with --set.
 _WITH_OPTION = frozenset(
     {
+        "device",
         "evidence",
         "memory_limit",
         "method",

@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from deltaai.models import encode_states, num_features
+from deltaai.randomness import uniform
 
 Parameters = Float[Tensor, "*lead parameter batch"]
 Values = Int[Tensor, "*lead batch"]
@@ -135,9 +136,7 @@ class Categorical(Head):
         elif exploration.temperature != 1:
             parameters = parameters / exploration.temperature
         shape = (*parameters.shape[:-2], parameters.shape[-1])
-        threshold = torch.rand(
-            shape, generator=generator, dtype=parameters.dtype, device=parameters.device
-        )
+        threshold = uniform(shape, generator, dtype=parameters.dtype, device=parameters.device)
         share = exploration.uniform_share
         if self.num_states == 2:
             second = torch.sigmoid(parameters.squeeze(-2))
@@ -155,9 +154,7 @@ class Categorical(Head):
         """Another state, uniform over those that are not there; the only one stays."""
         if self.num_states <= 2:
             return self.num_states - 1 - values
-        chance = torch.rand(
-            values.shape, generator=generator, device=values.device, dtype=torch.float32
-        )
+        chance = uniform(values.shape, generator, dtype=torch.float32, device=values.device)
         others = self.num_states - 1
         step = (chance * others).to(values.dtype).clamp(max=others - 1) + 1
         return (values + step) % self.num_states

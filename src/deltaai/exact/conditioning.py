@@ -29,7 +29,7 @@ from deltaai.exact.inference import ExactInference, MostLikely
 from deltaai.exact.memory import exact_cost
 from deltaai.exact.partial_answers import PartialAnswer, PartialBest, Span
 from deltaai.graphs import Elimination, best_elimination, eliminate
-from deltaai.models import FactorGraph, StateIndex, propagate_zeros
+from deltaai.models import FactorGraph, StateIndex, on_cpu, propagate_zeros
 from deltaai.progress import Fraction
 from deltaai.threads import Turn
 
@@ -84,7 +84,7 @@ class ConditionedInference:
                     f"the cutset names {name!r}, which the model does not have: use the cutset "
                     "that find_cutset found for this very model"
                 )
-        self.model = model
+        self.model, self._device = on_cpu(model), model.device
         self.cutset = cutset
         self._limit = default_memory_limit() if memory_limit is None else memory_limit
         if cutset.cost.peak_bytes > self._limit:
@@ -110,9 +110,8 @@ class ConditionedInference:
             raise _contradiction()
         numbers = [v.states.index(best.labels[v.name]) for v in self.model.variables]
         labels = {v.name: best.labels[v.name] for v in self.model.variables}
-        return MostLikely(
-            labels, torch.tensor(numbers, dtype=torch.long, device="cpu"), best.log_score
-        )
+        state = torch.tensor(numbers, dtype=torch.long, device=self._device)
+        return MostLikely(labels, state, best.log_score)
 
     # -- inside --------------------------------------------------------------------------------
 

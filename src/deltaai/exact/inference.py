@@ -32,7 +32,7 @@ from deltaai.exact.log_tables import log_max_first, log_sum_first
 from deltaai.exact.memory import ExactCost, exact_cost
 from deltaai.graphs import Dag, Elimination, best_elimination, eliminate
 from deltaai.io import as_model
-from deltaai.models import Evidence, FactorGraph, States, states_frame
+from deltaai.models import Evidence, FactorGraph, States, on_cpu, states_frame
 from deltaai.progress import Fraction
 from deltaai.randomness import Randomness, as_generator
 from deltaai.threads import Turn
@@ -97,7 +97,7 @@ class ExactInference(Shown):
         limit = default_memory_limit() if memory_limit is None else memory_limit
         if self.cost.peak_bytes > limit:
             raise MemoryLimitError(self.cost.width, self.cost.peak_bytes, limit)
-        self._reduced = reduced
+        self._reduced = on_cpu(reduced)
         self._limit, self._most_states = limit, max(states, default=1)
         self._progress = progress
         self._tree: BucketTree | None = None
@@ -280,7 +280,7 @@ class ExactInference(Shown):
             full[:, variable] = value
         if self.free:
             full[:, [self._original(v) for v in range(len(self.free))]] = columns.T
-        return full
+        return full.to(self.model.device)
 
 
 def without_fixed(
@@ -327,7 +327,7 @@ def exact_conditionals(
     all_tables = cost.peak_bytes + 8 * cost.total_entries
     if all_tables > limit:
         raise MemoryLimitError(cost.width, all_tables, limit)
-    tree = BucketTree(model, eliminate(graph, elimination.order))
+    tree = BucketTree(on_cpu(model), eliminate(graph, elimination.order))
     tree.send_messages(log_sum_first, lambda _: None)
     tables = []
     for variable in range(model.num_variables):

@@ -9,7 +9,7 @@ from deltaai.fitting.defaults import (
     training_cost,
 )
 from deltaai.fitting.fit_model import fit
-from deltaai.fitting.loading import load_sampler
+from deltaai.fitting.loading import load_sampler, moved_sampler
 from deltaai.fitting.posterior import bytes_of_samples
 from deltaai.fitting.runs import set_up_run
 from deltaai.fitting.sampler import DRAWN_PER_SAMPLE, Sampler
@@ -25,6 +25,7 @@ __all__ = [
     "fit",
     "flat_log_partition",
     "load_sampler",
+    "moved_sampler",
     "set_up_run",
     "suitable_config",
     "suitable_graph",

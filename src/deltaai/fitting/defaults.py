@@ -21,6 +21,7 @@ from deltaai.fitting.training_memory import training_bytes
 from deltaai.graphs import ChordalGraph, eliminate, min_fill_order
 from deltaai.models import FactorGraph
 from deltaai.objectives import BalanceName
+from deltaai.randomness import uniform
 from deltaai.sampling import Orders
 from deltaai.training import TrainingConfig, objective_names
 from deltaai.watch import look
@@ -49,9 +50,8 @@ def peakedness(model: FactorGraph) -> float:
     generator = torch.Generator().manual_seed(0)
     num_ratios = int(model.state_offsets[-1])
     count = min(max(_MOST_RATIOS // max(num_ratios, 1), _FEWEST_STATES), _MOST_STATES)
-    chance = torch.rand(
-        count, model.num_variables, generator=generator, dtype=torch.float64, device="cpu"
-    )
+    shape = (count, model.num_variables)
+    chance = uniform(shape, generator, dtype=torch.float64, device=model.device)
     x, at_once = (chance * model.num_states).long(), max(_MOST_RATIOS // max(num_ratios, 1), 1)
     total = 0.0
     for some in torch.split(x, at_once):
@@ -210,9 +210,8 @@ def flat_log_partition(model: FactorGraph, objective: BalanceName) -> float:
     if objective.startswith("fl-"):
         return entropy
     generator = torch.Generator().manual_seed(0)
-    chance = torch.rand(
-        256, model.num_variables, generator=generator, dtype=torch.float64, device="cpu"
-    )
+    shape = (256, model.num_variables)
+    chance = uniform(shape, generator, dtype=torch.float64, device=model.device)
     with torch.no_grad():
         return entropy + float(model.log_score((chance * model.num_states).long()).double().mean())
 

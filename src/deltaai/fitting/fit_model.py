@@ -22,13 +22,13 @@ from deltaai.arguments import (
 )
 from deltaai.budget import Budget
 from deltaai.conditionals import FAMILIES, Layout, refuse_zeros, without_vertices
+from deltaai.devices import Device, checked_device
 from deltaai.errors import (
     ConfigError,
     ModelError,
     Setting,
     StateError,
     TimeLimitError,
-    one_line,
     shown,
 )
 from deltaai.fitting.defaults import suitable_config, suitable_graph, suitable_hidden
@@ -40,7 +40,7 @@ from deltaai.fitting.training_memory import bytes_per_column, training_bytes
 from deltaai.graphs import ChordalGraph
 from deltaai.heap import hand_back
 from deltaai.io import as_model, is_there
-from deltaai.models import FactorGraph, States, smoothed
+from deltaai.models import FactorGraph, States, on_device, smoothed
 from deltaai.progress import Fraction, fractions_of, reporting
 from deltaai.sampling import OrdersKind
 from deltaai.threads import limited_threads
@@ -85,7 +85,7 @@ def fit(
     watch: Callable[[TrainingProgress], None] | None = None,
     threads: int = 1,
     memory_limit: int | str | None = None,
-    device: torch.device | str | None = None,
+    device: Device = None,
     **settings: Any,  # noqa: ANN401
 ) -> Sampler:
     """Train a sampler for a model, with the local Delta objective unless another is named.
@@ -127,7 +127,7 @@ def fit(
     memory_limit : bytes that may be used, also as ``"4GB"`` (default: half of what is free).
         A limit of time counts from the call on, reading and setting up included.
     device : where to train, such as ``"cuda"``; the sampler stays there. By default, where the
-        model is.
+        model is. Samples are judged on the CPU.
     settings : any field of ``TrainingConfig``, such as ``steps``, ``time_limit`` or ``objective``.
 
     Examples
@@ -299,22 +299,12 @@ def _hash_of(tensors: Iterable[Tensor]) -> str:
     return digest.hexdigest()
 
 
-def _checked_model(
-    model: FactorGraph | str | Path, device: torch.device | str | None
-) -> FactorGraph:
-    """The model to train for: itself if it is there already, so that it may go on learning."""
-    found = as_model(model)
+def _checked_model(model: FactorGraph | str | Path, device: Device) -> FactorGraph:
+    """The model to train for, where it is to be trained."""
+    wanted, found = checked_device(device), as_model(model)
     if found.num_variables == 0:
         raise ModelError("the model has no variables, so there is nothing to train")
-    if device is None:
-        return found
-    try:
-        wanted = torch.device(device)
-        return found if wanted == found.device else found.to(device=wanted)
-    except (TypeError, ValueError, RuntimeError, AssertionError) as error:  # torch has them all
-        raise ConfigError(
-            Setting("device"), f" is {shown(device)}: {one_line(error)}; 'cpu' is always there"
-        ) from None
+    return on_device(found, wanted)
 
 
 def _refuse_large(

@@ -28,7 +28,7 @@ from torch import Tensor
 from deltaai.arguments import checked_choice
 from deltaai.conditionals import Layout, Proposal, relative_slices
 from deltaai.messages import BeliefPropagation, loopy_belief_propagation
-from deltaai.models import FactorGroup
+from deltaai.models import FactorGroup, on_cpu
 from deltaai.sampling import OrdersKind
 
 InitialName = Literal["bp"]
@@ -66,7 +66,7 @@ def start_from_messages(proposal: Proposal, orders: OrdersKind = "one") -> bool:
         return False
     layout = proposal.layout
     is_varying = _varying_slots(layout, orders)
-    first_of_slot = _first_of_slot(layout)
+    first_of_slot, first_row_of = _first_of_slot(layout), layout.first_row_of.cpu()
     rows = torch.zeros(layout.num_rows, dtype=torch.float64, device="cpu")
     shares = torch.zeros(int(first_of_slot[-1]), dtype=torch.float64, device="cpu")
     for variables, slots, messages in _messages(proposal, found):
@@ -75,7 +75,7 @@ def start_from_messages(proposal: Proposal, orders: OrdersKind = "one") -> bool:
         num_varying = varying.sum(1)
         is_added = ~is_inside | (num_varying > 0)
         logits = torch.arange(messages.shape[1], device="cpu")
-        at = layout.first_row_of[variables][:, None] + logits
+        at = first_row_of[variables][:, None] + logits
         rows.index_add_(0, at[is_added].flatten(), messages[is_added].flatten())
         factor, other = varying.nonzero(as_tuple=True)
         share = -messages[factor] / num_varying[factor][:, None]
@@ -83,7 +83,7 @@ def start_from_messages(proposal: Proposal, orders: OrdersKind = "one") -> bool:
         shares.index_add_(0, at.flatten(), share.flatten())
     has_shares = proposal.is_informed and bool(is_varying.any())
     when_known = list(_by_block(layout, shares, first_of_slot)) if has_shares else None
-    proposal.conditionals.set_constant(rows.to(proposal.model.dtype), when_known)
+    proposal.conditionals.set_constant(rows.to(proposal.device, proposal.model.dtype), when_known)
     return True
 
 
@@ -95,7 +95,7 @@ def _messages(
     Yields the variables there, the slots of the other variables of each factor, -1 where there is
     none, and the messages.
     """
-    model, layout = proposal.model, proposal.layout
+    model, layout = on_cpu(proposal.model), proposal.layout
     sent = _Sent.of(found)
     for group in model.groups:
         for place in range(group.arity):
@@ -167,7 +167,7 @@ def _varying_slots(layout: Layout, orders: OrdersKind) -> Bool[Tensor, "slot_plu
 
     The last entry is for slots that are not there, -1.
     """
-    is_context = layout.first_flip_of < 0
+    is_context = layout.first_flip_of.cpu() < 0
     is_varying = torch.ones_like(is_context) if orders == "many" else is_context
     return torch.cat((is_varying, torch.zeros(1, dtype=torch.bool, device="cpu")))
 

@@ -1,7 +1,8 @@
-"""Samplers from files: everything in them is checked, nothing is unpickled."""
+"""Samplers from files, and onto devices: what is in a file is checked, nothing is unpickled."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +10,27 @@ import torch
 from torch import Tensor
 
 from deltaai.conditionals import FAMILIES
+from deltaai.devices import Device, checked_device
 from deltaai.errors import FormatError, ModelError, one_line
 from deltaai.fitting.sampler import DIAGNOSTICS, SAMPLER_KIND, Sampler
 from deltaai.fitting.spec import SamplerSpec
 from deltaai.graphs import ChordalGraph, UndirectedGraph
-from deltaai.models import model_from_tensors
+from deltaai.models import model_from_tensors, on_device
 from deltaai.training import TrainingConfig, load_tensors
 
 
-def load_sampler(path: str | Path) -> Sampler:
-    """Read a sampler that :meth:`Sampler.save` wrote; anything else is refused."""
+def load_sampler(path: str | Path, *, device: Device = None) -> Sampler:
+    """Read a sampler that :meth:`Sampler.save` wrote; anything else is refused.
+
+    Parameters
+    ----------
+    path : its file.
+    device : where it is to be, such as ``"cuda"``, wherever it was trained (default: the CPU).
+    """
+    wanted = checked_device(device)
     tensors, metadata = load_tensors(path, SAMPLER_KIND)
     try:
-        return _assembled(tensors, metadata)
+        return moved_sampler(_assembled(tensors, metadata), wanted)
     except Exception as error:  # the checksum is right, so whoever made the file is to blame
         raise FormatError(
             path,
@@ -29,6 +38,16 @@ def load_sampler(path: str | Path) -> Sampler:
             f"the sampler in it is incomplete or of another version: {one_line(error)}; fit it "
             "again",
         ) from error
+
+
+def moved_sampler(sampler: Sampler, device: torch.device | None) -> Sampler:
+    """The sampler on a device: itself if it is there or none is named, else another like it."""
+    if device is None or device == sampler.model.device:
+        return sampler
+    model = on_device(sampler.model, device)
+    proposal, orders = sampler.spec.build(model, sampler.orders.graph)
+    proposal.conditionals.load_state_dict(sampler.proposal.conditionals.state_dict())
+    return replace(sampler, model=model, proposal=proposal, orders=orders)
 
 
 def _assembled(tensors: dict[str, Tensor], metadata: dict[str, Any]) -> Sampler:

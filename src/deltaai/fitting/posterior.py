@@ -18,12 +18,13 @@ from torch import Tensor
 
 from deltaai.budget import Budget
 from deltaai.conditionals import Known, Proposal, known_given, known_under
+from deltaai.devices import CPU
 from deltaai.errors import NotAffordableError
 from deltaai.fitting.defaults import columns_at_once
 from deltaai.fitting.piece_clock import PieceClock
 from deltaai.graphs import maximum_cardinality_order
 from deltaai.heap import hand_back
-from deltaai.models import FactorGraph, Target
+from deltaai.models import FactorGraph, Target, on_cpu
 from deltaai.sampling import (
     ON_POLICY,
     Given,
@@ -78,6 +79,7 @@ class EvidenceDrawer:
     Parameters
     ----------
     model : the target, in the precision that weights need.
+    judging : the same on the CPU, where samples are judged.
     proposal : q.
     orders : what q was trained for.
     schedules : of orders that were asked for before.
@@ -85,6 +87,7 @@ class EvidenceDrawer:
     """
 
     model: FactorGraph
+    judging: FactorGraph
     proposal: Proposal
     orders: Orders
     schedules: KeptSchedules
@@ -108,7 +111,7 @@ class EvidenceDrawer:
         masks = orders.kind == "many" or is_for_evidence
         schedules = KeptSchedules(proposal, masks=masks, is_given=True)
         scorer = Target(model).now(torch.float64)
-        return cls(scorer, proposal, orders, schedules, is_for_evidence)
+        return cls(scorer, on_cpu(scorer), proposal, orders, schedules, is_for_evidence)
 
     def draw(
         self,
@@ -174,12 +177,12 @@ class EvidenceDrawer:
         budget: Budget,
     ) -> Iterator[WeightedSamples]:
         """Draw for rows that share an order; samples in pieces if a row has very many."""
-        at_once, device = self._columns_at_once(budget), self.model.device
+        at_once = self._columns_at_once(budget)
         # Whole groups, so perhaps a few samples more than asked for. What is not filled in the end
         # takes no memory: the system hands it out when it is written to.
         shape = (len(rows), num_samples + (num_samples // at_once + 1) * group_size)
-        states = torch.empty(*shape, self.model.num_variables, dtype=torch.long, device=device)
-        log_weights = torch.empty(shape, dtype=torch.float64, device=device)
+        states = torch.empty(*shape, self.model.num_variables, dtype=torch.long, device=CPU)
+        log_weights = torch.empty(shape, dtype=torch.float64, device=CPU)
         clock, wanted, done = PieceClock(budget, at_once, group_size), num_samples, 0
         while wanted > 0 and clock.has_time:
             piece = min(clock.size, wanted)
@@ -195,7 +198,7 @@ class EvidenceDrawer:
         method = "weighted samples" if group_size == 1 else "sequential Monte Carlo"
         for number, row in enumerate(rows):
             kept = states[number, :done], log_weights[number, :done]
-            yield WeightedSamples(self.model, *kept, row, group_size, method)
+            yield WeightedSamples(self.judging, *kept, row, group_size, method)
 
     def trust(
         self,
@@ -233,7 +236,7 @@ class EvidenceDrawer:
         found, within = None, budget.part(_OPINION_SHARE)
         with suppress(NotAffordableError), within.watched("the second opinion"):
             found = second_opinion(
-                self.model, row, generator, num_samples=num_samples, budget=within
+                self.judging, row, generator, num_samples=num_samples, budget=within
             )
         hand_back()
         return None if budget.is_over else found
@@ -309,9 +312,10 @@ class EvidenceDrawer:
             _, observed = self._columns([row], len(part))
             known = self._known(scheduled, observed)
             given = observed if self.is_for_evidence else None
+            here = part.to(self.model.device)
             with torch.no_grad():
-                log_q = self.proposal.log_prob(part.T.contiguous(), known, given)
-                found.append(self.model.log_score(part).double() - log_q.double())
+                log_q = self.proposal.log_prob(here.T.contiguous(), known, given)
+                found.append((self.model.log_score(here).double() - log_q.double()).to(CPU))
         return torch.cat(found)
 
     def _known(self, scheduled: Schedule, observed: Bool[Tensor, "var batch"]) -> Known:

@@ -42,8 +42,7 @@ def set_up_run(
     share = sampler.config.values_share
     evidence = _evidence(sampler.spec, sampler.model.num_variables, most_observed)
     source = Source(sampler.proposal, sampler.orders, evidence, values, share)
-    device = sampler.proposal.device
-    return Trainer(phases_of(sampler.config, source), sampler.config, identity or {}, device)
+    return Trainer(phases_of(sampler.config, source), sampler.config, identity or {})
 
 
 def _values(config: TrainingConfig, states: Int[Tensor, "row var"] | None) -> Values | None:

@@ -31,7 +31,14 @@ from deltaai.fitting.posterior import EvidenceDrawer
 from deltaai.graphs import Dag
 from deltaai.heap import hand_back
 from deltaai.mcmc import annealed_chains
-from deltaai.models import Evidence, States, model_from_tensors, model_to_tensors, states_frame
+from deltaai.models import (
+    Evidence,
+    States,
+    model_from_tensors,
+    model_to_tensors,
+    on_cpu,
+    states_frame,
+)
 from deltaai.randomness import (
     Randomness,
     as_generator,
@@ -161,6 +168,7 @@ class Sampler(TrainedNetwork):
         drawn = self.judged(posterior, generator, budget=budget.part(_CHECKING_SHARE))
         with budget.watched("the samples"):
             chosen = drawn.samples.sample_apart(num_samples, generator)
+        chosen = chosen.to(self.model.device)
         return Samples.of(chosen, sampled_quality(drawn, time.perf_counter() - start))
 
     def log_partition(
@@ -342,7 +350,7 @@ class Sampler(TrainedNetwork):
         evidence: Evidence = {}
         if isinstance(self.evidence, tuple):
             steps = (1, 1) if budget.is_over else _CHAIN_STEPS
-            ends = annealed_chains(self.model, 1, *steps, generator)[0].tolist()
+            ends = annealed_chains(on_cpu(self.model), 1, *steps, generator)[0].tolist()
             evidence = self.model.named_evidence({v: ends[v] for v in self.evidence})
         found = self.answer(evidence, generator=generator, budget=budget).partition
         values = {"log_partition": float(found), "doubts": list(found.doubts)}

@@ -25,6 +25,7 @@ from deltaai.models.frames import states_frame
 from deltaai.models.groups import Columns, FactorGroup, joint_states
 from deltaai.models.incidence import Incidence
 from deltaai.models.neural_group import NeuralGroup, network_inputs
+from deltaai.models.placement import on_cpu, on_device
 from deltaai.models.storage import model_from_tensors, model_to_tensors
 from deltaai.models.table_group import ConditionalTableGroup, TableGroup, strides_of
 from deltaai.models.target import Target
@@ -71,6 +72,8 @@ __all__ = [
     "model_to_tensors",
     "network_inputs",
     "num_features",
+    "on_cpu",
+    "on_device",
     "propagate_zeros",
     "register_factor",
     "smoothed",

@@ -19,14 +19,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from deltaai.arguments import checked_flag, checked_items, checked_object
+from deltaai.devices import checked_device
 from deltaai.display import Card, listing, plural
 from deltaai.errors import (
-    ConfigError,
     ImpossibleEvidenceError,
     ModelError,
-    Setting,
     StateError,
-    one_line,
     shown,
 )
 from deltaai.graphs import UndirectedGraph
@@ -324,8 +322,7 @@ class FactorGraph:
         """Return the model on another device or in another floating type; this one is unchanged."""
         if dtype is not None:
             _check_dtype(dtype)
-        if device is not None:
-            device = _checked_device(device)
+        device = checked_device(device)
         moved = FactorGraph.from_groups(
             self.variables, [group.to(device, dtype) for group in self.groups]
         )
@@ -402,18 +399,6 @@ def _check_dtype(dtype: object) -> None:
     kind = checked_object("dtype", dtype, torch.dtype, remedy, ModelError)
     if not kind.is_floating_point:
         raise ModelError(f"values of factors are floating, not {dtype}")
-
-
-def _checked_device(device: object) -> torch.device:
-    try:
-        if isinstance(device, str | torch.device):
-            found = torch.device(device)
-            torch.empty(0, dtype=torch.float64, device=found)  # some have a name and are not there
-            return found
-        reason = "a name such as 'cpu' or 'cuda' is needed"
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = one_line(error, longest=200)
-    raise ConfigError(Setting("device"), f" is {shown(device)}: {reason}")
 
 
 def _refuse_impossible(

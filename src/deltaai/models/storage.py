@@ -27,15 +27,15 @@ _KINDS: dict[str, type[TableGroup] | type[SpinGroup]] = {
 
 
 def model_to_tensors(model: FactorGraph) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Take a model apart; :func:`model_from_tensors` puts it together again."""
+    """Take a model apart, on the CPU; :func:`model_from_tensors` puts it together again."""
     tensors: dict[str, Tensor] = {}
     kinds = []
     for number, group in enumerate(model.groups):
         kind, values = _values_of(group)
         kinds.append(kind)
-        tensors[f"{number}.ids"] = group.ids
-        tensors[f"{number}.scopes"] = group.scopes
-        tensors[f"{number}.values"] = values.detach()
+        tensors[f"{number}.ids"] = group.ids.cpu()
+        tensors[f"{number}.scopes"] = group.scopes.cpu()
+        tensors[f"{number}.values"] = values.detach().cpu()
     names = [[variable.name, list(variable.states)] for variable in model.variables]
     is_exact = all(isinstance(group, TableGroup | SpinGroup) for group in model.groups)
     described = {"variables": names, "groups": kinds, "hash": model.content_hash()}

@@ -24,6 +24,7 @@ from deltaai.conditionals import Inputs, Layout, Proposal, known_under
 from deltaai.errors import ConfigError
 from deltaai.models import log_changes_at
 from deltaai.objectives.base import Objective
+from deltaai.randomness import uniform
 from deltaai.sampling import Paths
 
 
@@ -99,13 +100,8 @@ class SampledDeltaObjective(Objective[SampledBatch]):
         self, proposal: Proposal, paths: Paths, generator: torch.Generator | None
     ) -> SampledBatch:
         """Choose variables of each order, and new values for them."""
-        chance = torch.rand(
-            len(paths.dags),
-            len(self.free),
-            generator=generator,
-            dtype=torch.float32,
-            device=self.free.device,
-        )
+        shape = (len(paths.dags), len(self.free))
+        chance = uniform(shape, generator, dtype=torch.float32, device=self.free.device)
         variables = self.free[chance.argsort(1)[:, : self.num_chosen]]
         others = proposal.layout.encoding.propose(paths.columns, generator)
         dags = torch.arange(len(paths.dags), device=variables.device)[:, None]

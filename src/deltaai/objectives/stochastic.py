@@ -30,6 +30,7 @@ from torch.nn.functional import pad
 from deltaai.conditionals import Layout, Proposal, log_conditionals_of
 from deltaai.errors import StateError
 from deltaai.objectives.delta import DeltaBatch, DeltaObjective
+from deltaai.randomness import uniform
 from deltaai.sampling import Paths
 
 
@@ -71,7 +72,7 @@ def stochastic_square(
     generator : randomness of the choice.
     """
     f, mask = pad(f, (0, 2)), pad(mask, (0, 2))  # so that there are two to take
-    chance = torch.rand(f.shape, generator=generator, device=f.device, dtype=torch.float32)
+    chance = uniform(f.shape, generator, dtype=torch.float32, device=f.device)
     # Real terms in random order come first.
     order = torch.where(mask, chance, chance + 1).argsort(-1)
     count = mask.sum(-1)
@@ -192,13 +193,8 @@ class _Draws:
         """
         num_variables = layout.num_variables
         parent = layout.slot_input
-        chance = torch.rand(
-            len(parent),
-            self.num_draws,
-            generator=generator,
-            dtype=torch.float64,
-            device=parent.device,
-        )
+        shape = (len(parent), self.num_draws)
+        chance = uniform(shape, generator, dtype=torch.float64, device=parent.device)
         is_known = torch.ones_like(chance) if self.known is None else self.known.double()
         is_known = is_known * (layout.first_flip_of >= 0)[:, None]  # context is never changed
         if self.observed is not None:

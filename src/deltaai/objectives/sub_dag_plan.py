@@ -203,7 +203,7 @@ def _depths(cells: _Cells, parts: Sequence[CellGroup]) -> Int[Tensor, "cell"]:
     by_position = position[child].argsort(stable=True)
     counts = torch.bincount(position[child])
     depth = torch.zeros_like(cells.variables)
-    for arcs in torch.tensor_split(by_position, counts.cumsum(0)[:-1]):
+    for arcs in torch.split(by_position, counts.tolist()):
         above = depth[parent[arcs]] + 1
         depth.scatter_reduce_(0, child[arcs], above, "amax")
     return depth

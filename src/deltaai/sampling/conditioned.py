@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from deltaai.conditionals import Proposal
+from deltaai.randomness import uniform
 from deltaai.sampling.levels import Schedule
 from deltaai.sampling.partial_states import PartialStates
 from deltaai.sampling.paths import Given
@@ -78,7 +79,7 @@ def _resampled(
     """Columns that survive, by systematic resampling within the groups that want it."""
     (groups, particles), device = weights.shape, weights.device
     numbers = torch.arange(particles, device=device)
-    offset = torch.rand(groups, 1, generator=generator, dtype=weights.dtype, device=device)
+    offset = uniform((groups, 1), generator, dtype=weights.dtype, device=device)
     points = (numbers + offset) / particles
     cumulative = weights.cumsum(1)
     chosen = torch.searchsorted(cumulative / cumulative[:, -1:], points, right=True)

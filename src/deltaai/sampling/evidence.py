@@ -14,6 +14,7 @@ from torch import Tensor
 
 from deltaai.conditionals import Observed
 from deltaai.errors import ConfigError, Setting
+from deltaai.randomness import integers, uniform
 
 _EMPTY_SHARE = 0.1  # of columns, without evidence
 
@@ -55,12 +56,10 @@ class AnyEvidence(EvidenceKind):
     ) -> Observed:
         """Take as many variables as a random number says, none at all in some columns."""
         size, device = columns.shape[1], columns.device
-        number = torch.randint(
-            1, self.most_observed + 2, (size,), generator=generator, device=device
-        )
-        chance = torch.rand(size, generator=generator, dtype=torch.float32, device=device)
-        number = (number - 1).masked_fill(chance < _EMPTY_SHARE, 0)
-        chances = torch.rand(columns.shape, generator=generator, dtype=torch.float32, device=device)
+        number = integers(self.most_observed + 1, (size,), generator, device)
+        chance = uniform((size,), generator, dtype=torch.float32, device=device)
+        number = number.masked_fill(chance < _EMPTY_SHARE, 0)
+        chances = uniform(columns.shape, generator, dtype=torch.float32, device=device)
         return chances.argsort(0).argsort(0) < number
 
     def usual(self, columns: Int[Tensor, "var batch"]) -> Observed:

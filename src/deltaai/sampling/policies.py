@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from deltaai.conditionals import Exploration, Head
+from deltaai.randomness import uniform
 
 # Draws values from a head's parameters, for pairs whose order or sub-DAG is the third argument.
 Choose = Callable[[Head, Tensor, Tensor], Tensor]
@@ -45,7 +46,7 @@ class Policy:
         exploration = Exploration(float(self.temperature), float(self.uniform_share))
         scale: Tensor | None = None
         if self.temperature != 1 and self.tempered_share < 1:
-            chance = torch.rand(shape, generator=generator, dtype=torch.float32, device=device)
+            chance = uniform(shape, generator, dtype=torch.float32, device=device)
             scale = torch.where(chance < self.tempered_share, 1 / self.temperature, 1.0)
 
         def choose(

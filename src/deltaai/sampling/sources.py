@@ -19,6 +19,7 @@ from torch import Tensor
 
 from deltaai.conditionals import Observed, Proposal, known_given, known_under
 from deltaai.graphs import Dag
+from deltaai.randomness import uniform
 from deltaai.sampling.ancestral import sample_ancestrally
 from deltaai.sampling.evidence import EvidenceKind, FixedEvidence
 from deltaai.sampling.levels import Schedule
@@ -193,9 +194,7 @@ class Source:
         drawn = columns.flatten(1)
         if from_elsewhere is None:
             return drawn
-        chance = torch.rand(
-            drawn.shape[1], generator=generator, dtype=torch.float32, device=drawn.device
-        )
+        chance = uniform(drawn.shape[1:], generator, dtype=torch.float32, device=drawn.device)
         return from_elsewhere.where(chance < self.values_share, drawn)
 
     def _evidence_values(
@@ -210,13 +209,10 @@ class Source:
         else:
             columns = self._unconditional(proposal, each, generator)
         device, num_states = columns.device, proposal.model.num_states
-        chance = torch.rand(columns.shape, generator=generator, dtype=torch.float32, device=device)
-        uniform = (chance * num_states[:, None]).long()
-        is_uniform = (
-            torch.rand(batch, generator=generator, dtype=torch.float32, device=device)
-            < _UNIFORM_SHARE
-        )
-        return uniform.where(is_uniform, columns)
+        chance = uniform(columns.shape, generator, dtype=torch.float32, device=device)
+        anything = (chance * num_states[:, None]).long()
+        chance = uniform((batch,), generator, dtype=torch.float32, device=device)
+        return anything.where(chance < _UNIFORM_SHARE, columns)
 
     def _unconditional(
         self, proposal: Proposal, each: int, generator: torch.Generator
@@ -238,7 +234,7 @@ class Source:
             shape = (proposal.layout.num_variables, 1)
             return torch.zeros(shape, dtype=torch.long, device=proposal.device)
         if isinstance(likely, ChainValues) and likely.chains is not None:
-            return likely.chains.columns[:, :1].long()
+            return likely.chains.columns[:, :1].long().to(proposal.device)
         return likely.draw(proposal, 1, generator)
 
     # -- checkpoints ---------------------------------------------------------------------------
@@ -263,4 +259,7 @@ class Source:
             self.values.restore(state["values"])
         if self._likely is not None:
             self._likely.restore(state["likely"])
-        return self.paths(state["columns"], state["observed"], state["each_evidence"])
+        observed, device = state["observed"], self.proposal.device
+        if observed is not None:
+            observed = observed.to(device)
+        return self.paths(state["columns"].to(device), observed, state["each_evidence"])

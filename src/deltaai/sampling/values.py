@@ -16,7 +16,8 @@ from torch import Tensor
 
 from deltaai.conditionals import Proposal
 from deltaai.mcmc import ChainState, GibbsKernel
-from deltaai.models import FactorGraph
+from deltaai.models import FactorGraph, on_cpu
+from deltaai.randomness import integers
 
 _SWEEPS = 5  # of the chains between draws
 
@@ -53,14 +54,12 @@ class DataValues(Values):
         self, proposal: Proposal, size: int, generator: torch.Generator
     ) -> Int[Tensor, "var batch"]:
         """Rows with replacement."""
-        chosen = torch.randint(
-            len(self.rows), (size,), generator=generator, device=self.rows.device
-        )
-        return self.rows[chosen].T.long().contiguous()
+        chosen = integers(len(self.rows), (size,), generator, self.rows.device)
+        return self.rows[chosen].T.long().contiguous().to(proposal.device)
 
 
 class ChainValues(Values):
-    """Gibbs chains of the target that go on from draw to draw, at its temperature."""
+    """Gibbs chains of the target that go on from draw to draw, at its temperature, on the CPU."""
 
     def __init__(self) -> None:
         self.chains: ChainState | None = None
@@ -72,13 +71,13 @@ class ChainValues(Values):
         """Where the chains stand after some sweeps."""
         target = proposal.target.untempered.now(torch.float64)
         if self._kernel is None or self._kernel[0] is not target:  # p has moved
-            self._kernel = target, GibbsKernel(target)
+            self._kernel = target, GibbsKernel(on_cpu(target))
         kernel = self._kernel[1]
         if self.chains is None or self.chains.num_chains != size:
             self.chains = kernel.init(size, generator)
         for _ in range(_SWEEPS):
             self.chains, _ = kernel.step(self.chains, generator, proposal.target.beta)
-        return self.chains.columns.long()
+        return self.chains.columns.long().to(proposal.device)
 
     def state(self) -> dict[str, Any]:
         """Where the chains stand."""

@@ -86,7 +86,8 @@ class FullSamples(Task):
         """Take up orders and states from a checkpoint."""
         self.paths, self.beta = self.source.restore(state["source"]), state["beta"]
         self._generator = generator
-        self._prepare_again(state["drawn"])
+        drawn = state["drawn"].items()
+        self._prepare_again({name: value.to(self.proposal.device) for name, value in drawn})
 
     def _prepare_again(self, drawn: Mapping[str, Tensor]) -> None:
         assert self.paths is not None

@@ -60,16 +60,14 @@ class Trainer:
     phases : what to do, one after the other.
     config : the settings.
     identity : what a checkpoint must agree on, such as the model's hash.
-    device : where random numbers are drawn.
     """
 
     phases: Sequence[Phase]
     config: TrainingConfig
     identity: Mapping[str, str | int | float] = field(default_factory=dict)
-    device: torch.device | str = "cpu"
 
     def __post_init__(self) -> None:
-        self.generator = generator_of(self.config.seed, self.device)
+        self.generator = generator_of(self.config.seed)
         self.rng = np.random.default_rng(self.config.seed)
         groups = _parameter_groups(self.phases, self.config.learning_rate)
         self.parameters = [value for group in groups for value in group["params"]]

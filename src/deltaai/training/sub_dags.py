@@ -95,4 +95,6 @@ class SubDags(Task):
         rng = np.random.default_rng()
         rng.bit_generator.state = state["plan_from"]
         self.redraw(rng)
-        self._set_batch(state["states"], state["alternatives"], state["beta"])
+        device = self.proposal.device
+        drawn = state["states"].to(device), state["alternatives"].to(device)
+        self._set_batch(*drawn, state["beta"])

@@ -31,7 +31,7 @@ from deltaai.exact import without_fixed
 from deltaai.messages.loopy.log_odds import LogOddsMessages
 from deltaai.messages.loopy.potentials import LARGEST_TABLE, Potentials
 from deltaai.messages.loopy.tables import TableMessages
-from deltaai.models import Evidence, FactorGraph
+from deltaai.models import Evidence, FactorGraph, on_cpu
 from deltaai.progress import Fraction
 from deltaai.threads import limited_threads
 
@@ -171,7 +171,7 @@ def loopy_belief_propagation(
     reduced, free = without_fixed(model, evidence)
     inferred = set(free)
     fixed = {v: observed.get(v, 0) for v in range(model.num_variables) if v not in inferred}
-    potentials = Potentials.build(reduced, largest_table)
+    potentials = Potentials.build(on_cpu(reduced), largest_table)
     if beta != 1:
         potentials = potentials.at(beta)
     with limited_threads(1):

@@ -34,7 +34,7 @@ from deltaai.graphs import (
 from deltaai.messages.mini_buckets.partition import MiniBucketPlan, largest_affordable_plan
 from deltaai.messages.mini_buckets.passes import MiniBucketPasses
 from deltaai.messages.mini_buckets.tightening import tighten
-from deltaai.models import Evidence, FactorGraph
+from deltaai.models import Evidence, FactorGraph, on_cpu
 
 Progress = Callable[[float], None]  # called with the fraction of the work that is done
 
@@ -112,7 +112,7 @@ def mini_bucket_bound(
     _check(i_bound=i_bound, num_orders=num_orders, most_total_entries=most_total_entries)
     start = time.perf_counter()
     limit = default_memory_limit() if memory_limit is None else memory_limit
-    reduced, _ = without_fixed(model, evidence)
+    reduced = on_cpu(without_fixed(model, evidence)[0])
     states = reduced.num_states.tolist()
     graph = reduced.markov_graph()
     steps = num_orders + max(num_iterations, 0)

@@ -160,7 +160,7 @@ def _restricted_groups(
 def _shrunk(group: TableGroup, left: _Left) -> Iterator[TableGroup]:
     """Keep the entries of tables whose states are left: a group for every shape that results."""
     sizes = left.counts[group.scopes]
-    if bool((sizes == sizes.new_tensor(group.sizes)).all()):
+    if bool((sizes == torch.tensor(group.sizes, dtype=torch.long, device=sizes.device)).all()):
         yield group
         return
     strides = strides_of(group.sizes)
