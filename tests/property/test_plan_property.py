@@ -102,7 +102,7 @@ def _check(model, evidence, planned, answer):
     assert answer.log_partition == pytest.approx(truth.log_partition(), rel=1e-9, abs=1e-9)
     for name, expected in truth.marginals().items():
         assert answer.marginals[name] == pytest.approx(expected, abs=1e-9)
-    best = most_likely(planned, model, evidence, None)
+    best = most_likely(planned, None)
     assert best.log_score == pytest.approx(truth.map()[1], rel=1e-9, abs=1e-9)
     assert float(model.log_score(best.state[None])) == pytest.approx(best.log_score, abs=1e-6)
     for name, state in evidence.items():
@@ -138,7 +138,7 @@ def test_a_wider_model_in_parts(limit):
     if planned.is_exact:
         answer = query(torus, memory_limit=limit)
         assert answer.log_partition == pytest.approx(query(torus).log_partition, abs=1e-9)
-        best = most_likely(planned, torus, None, None)
+        best = most_likely(planned, None)
         assert best.log_score == pytest.approx(dai.exact(torus).map().log_score)
         assert float(torus.log_score(best.state[None])) == pytest.approx(best.log_score)
     else:

@@ -78,13 +78,13 @@ def test_some_variables_are_fixed_where_that_makes_it_fit():
 
 def test_a_search_takes_no_more_work_than_it_is_allowed(monkeypatch, still_clock):
     searches = []
-    search = ways.find_cutset
+    search = ways.cutset_of
 
     def counted(*arguments, **settings):
         searches.append(settings["search_seconds"])
         return search(*arguments, **settings)
 
-    monkeypatch.setattr(ways, "find_cutset", counted)
+    monkeypatch.setattr(ways, "cutset_of", counted)
     torus = zoo.ising_torus(side=6, sigma=0.5, seed=0)
     plan(torus, memory_limit=10**8)
     assert not searches  # it fits as it is

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from deltaai.answering.exact_answers import answer_exactly, decided, expanded
-from deltaai.answering.planning import SEARCH_SECONDS, Plan, plan_within
+from deltaai.answering.exact_answers import answer_exactly, decided, exact_joints, expanded
+from deltaai.answering.planning import SEARCH_SECONDS, Plan, plan_given
 from deltaai.answering.questions import Question, refuse_training, resolve, suitable_smoothing
 from deltaai.answering.table_query import query_table_within
 from deltaai.budget import Budget
@@ -31,12 +31,12 @@ from deltaai.errors import (
     Setting,
     WeightError,
 )
-from deltaai.exact import joint_marginal
+from deltaai.exact import Remainder
 from deltaai.fitting import Sampler, bytes_of_samples, fit
 from deltaai.heap import hand_back
 from deltaai.io import is_frame
 from deltaai.messages import loopy_belief_propagation, mini_bucket_bound
-from deltaai.models import Evidence, FactorGraph, Reduction, propagate_zeros
+from deltaai.models import FactorGraph, Reduction, zeros_propagated
 from deltaai.progress import Fraction, Reports, reporting
 from deltaai.randomness import generator_of
 from deltaai.training import TrainingProgress
@@ -176,7 +176,7 @@ def _answered(question: Question, of: Sequence[Asked] | None, reports: Reports) 
     """Answer one question, and tell those who listen how far it is."""
     budget, method, seed = question.budget, question.method, question.seed
     progress, watch = reports.fraction, reports.training
-    source, model, evidence = question.source, question.model, question.one_case
+    source, model, observed = question.source, question.model, question.observed
     counts = question.num_samples, question.check_samples
     asked = asked_names(model, of)
     joints = joints_of(asked)
@@ -186,18 +186,22 @@ def _answered(question: Question, of: Sequence[Asked] | None, reports: Reports) 
             raise ConfigError(
                 Setting("method"), f" is {method!r}, but a sampler was given: give its model"
             )
-        generator = generator_of(seed)
         answer = source.answer(
-            evidence, counts[0], generator, check_samples=counts[1], joints=joints, budget=budget
+            model.named_evidence(observed),
+            counts[0],
+            generator_of(seed),
+            check_samples=counts[1],
+            joints=joints,
+            budget=budget,
         )
     elif method == "bp":
         refuse_joints(asked, "loopy belief propagation", "leave method out")
         watching = budget.watching("belief propagation", progress)
         with budget.watched("belief propagation"):
-            answer = _first_estimate(model, evidence, watching)
+            answer = _first_estimate(Remainder.given(model, observed), watching)
     else:
         search_seconds = 0 if method == "sampler" else SEARCH_SECONDS
-        planned = plan_within(budget, model, evidence, search_seconds)
+        planned = plan_given(budget, model, observed, search_seconds)
         if method == "exact" and not planned.is_exact:
             raise _refused(planned)
         if planned.method == "cannot":
@@ -205,19 +209,14 @@ def _answered(question: Question, of: Sequence[Asked] | None, reports: Reports) 
         if planned.is_exact and method != "sampler":
             watching = budget.watching("the exact answer", progress)
             with budget.watched("the exact answer"):
-                answer = answer_exactly(planned, model, evidence, watching)
+                answer = answer_exactly(planned, watching)
         else:
             with budget.watched("training"):
-                reduction = planned.reduction or propagate_zeros(model, evidence)
+                reduction = planned.reduction or zeros_propagated(model, observed)
             answer = _sampled(reduction, planned, budget, counts, seed, progress, watch, joints)
         if answer.status == "exact":
-            limit = planned.memory_limit
             with budget.watched("the joint marginals"):
-                values = {
-                    names: joint_marginal(model, names, evidence, memory_limit=limit)
-                    for names in joints
-                }
-            answer = with_joints(answer, values)
+                answer = with_joints(answer, exact_joints(planned, joints))
     seconds = time.perf_counter() - question.started
     return finished(answer, model, asked, planned, seconds, question.notes)
 
@@ -230,15 +229,14 @@ def _refused(planned: Plan) -> NotAffordableError:
 
 
 def _first_estimate(
-    model: FactorGraph,
-    evidence: Evidence | None,
+    asked: FactorGraph | Remainder,
     progress: Fraction | None,
     doubts: tuple[str, ...] = (),
     upper: float | None = None,
 ) -> Answer:
     """What loopy belief propagation says: a number without an error bar, which nothing checks."""
     start = time.perf_counter()
-    found = loopy_belief_propagation(model, evidence, progress=progress)
+    found = loopy_belief_propagation(asked, progress=progress)
     if not found.is_converged:
         doubts += (
             f"the messages did not settle in {found.num_iterations} iterations (last change "
@@ -302,7 +300,7 @@ def _sampled(
             budget=budget,
         )
     except WeightError:  # no sample is possible, so there is nothing to weigh
-        answer = _first_estimate(model, None, progress, (_NO_SAMPLE,), upper)
+        answer = _first_estimate(model, progress, (_NO_SAMPLE,), upper)
     whole = expanded(answer, reduction, time.perf_counter() - start)
     return with_joints(whole, *expanded_joints(answer.marginals, reduction, left))
 

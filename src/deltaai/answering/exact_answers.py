@@ -7,27 +7,33 @@ variables to fix. Nothing is searched for here, so an answer is exact if and onl
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import torch
 
 from deltaai.answering.planning import Plan
-from deltaai.exact import ConditionedInference, ExactInference, MostLikely
-from deltaai.models import Evidence, FactorGraph, Reduction
+from deltaai.exact import (
+    ConditionedInference,
+    ExactInference,
+    MostLikely,
+    Remainder,
+    joint_of,
+    refuse_large,
+)
+from deltaai.models import Reduction
 from deltaai.progress import Fraction
 from deltaai.trust import Answer, Marginals, exact_answer
 
 
-def answer_exactly(
-    planned: Plan, model: FactorGraph, evidence: Evidence | None, progress: Fraction | None
-) -> Answer:
+def answer_exactly(planned: Plan, progress: Fraction | None) -> Answer:
     """Log Z and all marginals by the plan made for this very question, which must be exact."""
     start = time.perf_counter()
     reduction = planned.reduction
     if reduction is not None and reduction.model.num_variables == 0:
         return decided(reduction)
-    engine = _engine(planned, model, evidence, progress)
+    engine = _engine(planned, progress)
     log_partition, found = engine.log_partition(), engine.marginals()
     how = "elimination"
     if planned.cutset is not None:
@@ -45,15 +51,33 @@ def decided(reduction: Reduction) -> Answer:
     return exact_answer(marginals, reduction.log_scale, 0.0, "zeros propagated")
 
 
-def most_likely(
-    planned: Plan, model: FactorGraph, evidence: Evidence | None, progress: Fraction | None
-) -> MostLikely:
+def exact_joints(
+    planned: Plan, joints: Sequence[tuple[str, ...]]
+) -> dict[tuple[str, ...], np.ndarray]:
+    """Joint marginals by the plan made for this very question, which must be exact."""
+    limit, reduction = planned.memory_limit, planned.reduction
+    order = planned.elimination if planned.cutset is None else None
+    if reduction is None:
+        left = planned.remainder
+        return {
+            names: joint_of(left, names, elimination=order, memory_limit=limit) for names in joints
+        }
+    found, left = {}, Remainder.given(reduction.model, {})
+    for names in joints:
+        refuse_large(reduction.original, names)
+        some = [name for name in names if name not in reduction.fixed]
+        joint = joint_of(left, some, elimination=order, memory_limit=limit) if some else np.ones(())
+        found[names] = reduction.expand_joint(names, joint)
+    return found
+
+
+def most_likely(planned: Plan, progress: Fraction | None) -> MostLikely:
     """A most likely state by the plan made for this very question, which must be exact."""
-    reduction = planned.reduction
+    reduction, model = planned.reduction, planned.remainder.model
     if reduction is not None and reduction.model.num_variables == 0:
         found = MostLikely({}, torch.zeros(0, dtype=torch.long, device=model.device), 0.0)
     else:
-        found = _engine(planned, model, evidence, progress).map()
+        found = _engine(planned, progress).map()
     if reduction is None:
         return found
     (state,) = reduction.expand(found.state[None])
@@ -61,20 +85,15 @@ def most_likely(
     return MostLikely(labels, state, found.log_score + reduction.log_scale)
 
 
-def _engine(
-    planned: Plan, model: FactorGraph, evidence: Evidence | None, progress: Fraction | None
-) -> ExactInference | ConditionedInference:
+def _engine(planned: Plan, progress: Fraction | None) -> ExactInference | ConditionedInference:
     """What answers about the model that the plan leaves."""
     limit, reduction = planned.memory_limit, planned.reduction
     if planned.cutset is not None and reduction is not None:
         return ConditionedInference(
-            reduction.model, planned.cutset, memory_limit=limit, progress=progress
+            reduction, planned.cutset, memory_limit=limit, progress=progress
         )
-    if reduction is not None:
-        model, evidence = reduction.model, None
     return ExactInference(
-        model,
-        evidence,
+        planned.remainder if reduction is None else reduction.model,
         memory_limit=limit,
         elimination=planned.elimination,
         progress=progress,

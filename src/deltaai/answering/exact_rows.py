@@ -7,13 +7,13 @@ out, or in parts. So a table of a few rows is answered exactly wherever each of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from deltaai.answering.exact_answers import answer_exactly
-from deltaai.answering.planning import SEARCH_SECONDS, plan_within
+from deltaai.answering.planning import SEARCH_SECONDS, plan_given
 from deltaai.budget import Budget
 from deltaai.errors import ImpossibleEvidenceError
-from deltaai.models import Evidence, FactorGraph
+from deltaai.models import FactorGraph
 from deltaai.progress import Fraction
 from deltaai.trust import Answer
 
@@ -23,7 +23,7 @@ _MOST_SECONDS = 600.0
 
 def answer_rows_exactly(
     model: FactorGraph,
-    rows: Sequence[Evidence],
+    rows: Sequence[Mapping[int, int]],
     *,
     budget: Budget,
     progress: Fraction | None = None,
@@ -39,7 +39,7 @@ def answer_rows_exactly(
     answers: list[Answer | None] = []
     for number, row in enumerate(rows):
         try:
-            planned = plan_within(budget, model, row)
+            planned = plan_given(budget, model, row)
             seconds = planned.predicted_seconds
             if planned.cutset is not None:
                 seconds += SEARCH_SECONDS
@@ -48,7 +48,7 @@ def answer_rows_exactly(
             if not planned.is_exact or (rows_left and seconds * rows_left > left):
                 return None
             watching = budget.watching("the table")
-            answers.append(answer_exactly(planned, model, row, watching))
+            answers.append(answer_exactly(planned, watching))
         except ImpossibleEvidenceError:
             answers.append(None)
         if progress is not None:

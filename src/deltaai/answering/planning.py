@@ -11,6 +11,7 @@ answer follows it and searches for nothing again (:mod:`deltaai.answering.exact_
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
@@ -30,11 +31,11 @@ from deltaai.arguments import checked_choice, checked_number
 from deltaai.budget import Budget
 from deltaai.display import Card, Shown, plural, quantity
 from deltaai.errors import format_bytes, format_seconds
-from deltaai.exact import Cutset, without_fixed
+from deltaai.exact import Cutset, Remainder
 from deltaai.fitting import training_cost
 from deltaai.graphs import Elimination
 from deltaai.io import as_model
-from deltaai.models import Evidence, FactorGraph, Reduction, propagate_zeros
+from deltaai.models import Evidence, FactorGraph, Reduction, zeros_propagated
 
 _SEARCH_SHARE = 0.25  # of a limit of time that the search may take
 # Seconds of work that a plan has in any case, for to say in words what a tiny limit rules out takes
@@ -64,6 +65,7 @@ class Plan(Shown):
     memory_limit : bytes that may be used.
     time_limit : seconds that may be used, if there is a limit.
     elimination : the order behind the figures, over the variables still free.
+    remainder : what evidence leaves of the model.
     reduction : the model that is left when evidence and zeros have been propagated, if the method
         needs it; the order is then one of its variables.
     cutset : the variables to fix, if an exact answer comes in parts.
@@ -82,6 +84,7 @@ class Plan(Shown):
     memory_limit: int
     time_limit: float | int | None
     elimination: Elimination = field(repr=False)
+    remainder: Remainder = field(repr=False, compare=False)
     reduction: Reduction | None = field(default=None, repr=False, compare=False)
     cutset: Cutset | None = field(default=None, repr=False)
 
@@ -164,11 +167,22 @@ def plan_within(
 ) -> Plan:
     """Plan like :func:`plan`, by a clock that runs already."""
     with budget.watched("the plan", _LEAST_WORK):
-        return _planned(budget, model, evidence, search_seconds)
+        return _planned(budget, model, model.resolve_evidence(evidence), search_seconds)
+
+
+def plan_given(
+    budget: Budget,
+    model: FactorGraph,
+    observed: Mapping[int, int],
+    search_seconds: float | int = SEARCH_SECONDS,
+) -> Plan:
+    """Plan like :func:`plan_within`, for what is observed by numbers."""
+    with budget.watched("the plan", _LEAST_WORK):
+        return _planned(budget, model, observed, search_seconds)
 
 
 def _planned(
-    budget: Budget, model: FactorGraph, evidence: Evidence | None, search_seconds: float | int
+    budget: Budget, model: FactorGraph, observed: Mapping[int, int], search_seconds: float | int
 ) -> Plan:
     time_limit, seconds = budget.time_limit, budget.time_limit
     if seconds is not None and seconds - budget.seconds_left > max(_LEAST_WORK, seconds / 2):
@@ -176,13 +190,12 @@ def _planned(
     limits = Limits(budget.memory, seconds)
     if seconds is not None:
         search_seconds = min(search_seconds, _SEARCH_SHARE * seconds)
-    observed = model.resolve_evidence(evidence)
+    left = Remainder.given(model, observed)
     method: Method = "exact after evidence" if observed else "exact"
-    reduced, _ = without_fixed(model, evidence)
-    way = whole(method, reduced, good_order(reduced, limits), limits)
+    way = whole(method, left.reduced, good_order(left.reduced, limits), limits)
     options = [way.option]
     if not way.option.is_affordable:
-        way = without_zeros(way, reduced, propagate_zeros(model, evidence), limits)
+        way = without_zeros(way, left.reduced, zeros_propagated(model, observed), limits)
         options = [way.option]
     elif observed:
         options.insert(0, before_evidence(model, limits))
@@ -209,6 +222,7 @@ def _planned(
         memory_limit=limits.memory,
         time_limit=time_limit,
         elimination=way.elimination,
+        remainder=left,
         reduction=way.reduction,
         cutset=way.cutset,
     )

@@ -30,7 +30,7 @@ from deltaai.errors import (
 )
 from deltaai.fitting import EvidenceFor, Sampler, load_sampler, moved_sampler, training_cost
 from deltaai.io import as_model
-from deltaai.models import Evidence, FactorGraph, has_zeros, on_device
+from deltaai.models import FactorGraph, has_zeros, on_device
 from deltaai.trust import CHECK_SAMPLES
 
 SAMPLER_SUFFIX = ".dai"
@@ -44,8 +44,8 @@ class Question:
     Parameters
     ----------
     source : a model, or a sampler for one.
-    evidence : what was observed: of one case names to states that nothing can misread, of many
-        what holds them.
+    evidence : what was observed: of one case numbers of variables and states, of many what holds
+        them.
     method : how it is to be answered.
     num_samples, check_samples : samples to draw, and those of a second opinion, if it is sampled.
     budget : bytes and seconds that may be used; the clock runs.
@@ -68,9 +68,9 @@ class Question:
         return self.source.model if isinstance(self.source, Sampler) else self.source
 
     @property
-    def one_case(self) -> Evidence:
+    def observed(self) -> dict[int, int]:
         """The evidence of a question about one case."""
-        assert isinstance(self.evidence, Mapping)
+        assert isinstance(self.evidence, dict)
         return self.evidence
 
     @cached_property
@@ -107,7 +107,7 @@ def resolve(
     found = source_within(source, budget, device)
     model = found.model if isinstance(found, Sampler) else found
     if evidence is None or isinstance(evidence, Mapping):
-        evidence = model.named_evidence(model.resolve_evidence(evidence))
+        evidence = model.resolve_evidence(evidence)
     drawn = usual_samples if num_samples is None else checked_samples(num_samples)
     checks = CHECK_SAMPLES
     if check_samples is not None:

@@ -39,9 +39,9 @@ from deltaai.errors import (
     TimeLimitError,
     WeightError,
 )
-from deltaai.exact import ExactInference, RowInference
+from deltaai.exact import ExactInference, Remainder, RowInference
 from deltaai.fitting import EvidenceFor, Sampler, fit
-from deltaai.models import FactorGraph, StateIndex
+from deltaai.models import FactorGraph
 from deltaai.progress import Fraction
 from deltaai.randomness import generator_of
 from deltaai.training import TrainingProgress
@@ -86,7 +86,7 @@ class RowAnswerer:
         seed: int = 0,
         watch: Callable[[TrainingProgress], None] | None = None,
         settings: dict[str, Any] | None = None,
-        alone: Callable[[], list[dict[str, StateIndex]]] | None = None,
+        alone: Callable[[], list[dict[int, int]]] | None = None,
     ) -> RowAnswerer:
         """Choose the method, and train a sampler if it needs one.
 
@@ -144,7 +144,7 @@ def _engine(
 
 
 def _each_alone(
-    model: FactorGraph, alone: Callable[[], list[dict[str, StateIndex]]], budget: Budget
+    model: FactorGraph, alone: Callable[[], list[dict[int, int]]], budget: Budget
 ) -> list[Answer | None] | None:
     """Answers by plans of the rows' own, if all of these are exact."""
     return answer_rows_exactly(model, alone(), budget=budget)
@@ -199,7 +199,8 @@ def _sample_exactly(found: RowsFound, row: int, budget: Budget, generator: torch
     assert found.samples is not None
     kept = found.samples[row]
     with budget.watched("the table"):
-        one = ExactInference(found.model, found.evidence(row), memory_limit=budget.memory)
+        left = Remainder.given(found.model, found.observed(row))
+        one = ExactInference(left, memory_limit=budget.memory)
         kept[:] = one.sample(len(kept), generator)
 
 
@@ -296,10 +297,12 @@ def _sampled(
 ) -> None:
     """Answer rows by samples; some of them get a second opinion."""
     num_rows, at_once = len(found.rows), min(at_once, _SAMPLED_AT_ONCE)
+    model = sampler.model
     first, unchecked = checks.num_seen, []
     wanted = checks.wanted(num_rows)
     for start in range(0, num_rows, at_once):
-        rows = [found.evidence(row) for row in range(start, min(start + at_once, num_rows))]
+        numbers = range(start, min(start + at_once, num_rows))
+        rows = [model.named_evidence(found.observed(row)) for row in numbers]
         drawing = time.perf_counter()
         drawn_rows = sampler.posteriors(rows, num_samples, generator, budget=budget)
         for row, drawn in enumerate(drawn_rows, start):

@@ -14,7 +14,7 @@ from deltaai.answering.row_pattern import answer_bytes
 from deltaai.answering.table_answer import IMPOSSIBLE, TableAnswer
 from deltaai.budget import Budget
 from deltaai.errors import ImpossibleEvidenceError
-from deltaai.models import FactorGraph, StateIndex, propagate_zeros
+from deltaai.models import FactorGraph, zeros_propagated
 from deltaai.trust import Answer, Drawn
 
 _NOT_REACHED = "the time limit ended before this row was answered: raise it"
@@ -62,10 +62,9 @@ class RowsFound:
         num_samples = 0 if self.samples is None else self.samples.shape[1]
         return len(self.rows) * answer_bytes(self.model, len(self.pairs), num_samples)
 
-    def evidence(self, row: int) -> dict[str, StateIndex]:
-        """Evidence of a row by name."""
-        states = enumerate(self.rows[row].tolist())
-        return self.model.named_evidence({v: state for v, state in states if state >= 0})
+    def observed(self, row: int) -> dict[int, int]:
+        """Observed variables of a row and their states."""
+        return {v: state for v, state in enumerate(self.rows[row].tolist()) if state >= 0}
 
     def set_impossible(self, row: int) -> None:
         """No state agrees with the row's evidence."""
@@ -83,7 +82,7 @@ class RowsFound:
     def set_unsampled(self, row: int) -> None:
         """No sample of a row is possible; perhaps nothing is."""
         try:
-            propagate_zeros(self.model, self.evidence(row))
+            zeros_propagated(self.model, self.observed(row))
         except ImpossibleEvidenceError:
             self.set_impossible(row)
         else:

@@ -162,7 +162,7 @@ def _answered(
         seed=question.seed,
         watch=reports.training,
         settings=settings,
-        alone=lambda: [found.evidence(row) for row in range(len(rows))],
+        alone=lambda: [found.observed(row) for row in range(len(rows))],
     )
     answerer.fill(found, reports.fraction)
     return found.answer(answerer.method, question.started)

@@ -24,7 +24,7 @@ from deltaai.budget import Budget
 from deltaai.errors import MemoryLimitError
 from deltaai.fitting import Sampler
 from deltaai.io import CaseStream, Rows
-from deltaai.models import FactorGraph, StateIndex
+from deltaai.models import FactorGraph
 from deltaai.progress import Fraction
 from deltaai.trust import asked_names, refuse_joints
 
@@ -78,7 +78,7 @@ def query_stream(
         with budget.watched("the table of evidence"):
             pattern = RowPattern.of(cases.blocks(at_once), model.num_variables, budget)
         if pattern.num_rows <= at_once:  # a few rows may have exact plans of their own
-            choices |= {"alone": lambda: _evidence(model, cases.blocks(at_once))}
+            choices |= {"alone": lambda: _observed(model, cases.blocks(at_once))}
         answerer = RowAnswerer.of(source, pattern, beside, asked, **choices)
     done, num_rows = 0, None if pattern is None else max(pattern.num_rows, 1)
     blocks = cases.blocks(at_once)
@@ -116,10 +116,10 @@ def _at_once(
         return None
 
 
-def _evidence(model: FactorGraph, blocks: Iterator[Rows]) -> list[dict[str, StateIndex]]:
-    """Evidence of all rows by name."""
+def _observed(model: FactorGraph, blocks: Iterator[Rows]) -> list[dict[int, int]]:
+    """Evidence of all rows."""
     found = [RowsFound(model, rows, [], 0) for rows in blocks]
-    return [block.evidence(row) for block in found for row in range(len(block.rows))]
+    return [block.observed(row) for block in found for row in range(len(block.rows))]
 
 
 def _within(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from deltaai.errors import format_bytes, format_seconds
-from deltaai.exact import Cutset, ExactCost, exact_cost, find_cutset, without_fixed
+from deltaai.exact import Cutset, ExactCost, Remainder, cutset_of, exact_cost
 from deltaai.fitting import TrainingCost
 from deltaai.graphs import Elimination, best_elimination, eliminate
 from deltaai.models import FactorGraph, Reduction
@@ -111,7 +111,7 @@ def good_order(model: FactorGraph, limits: Limits) -> Elimination:
 
 def before_evidence(model: FactorGraph, limits: Limits) -> Option:
     """What the model would take without its evidence: greedy orders tell well enough."""
-    free, _ = without_fixed(model, None)
+    free = Remainder.of(model).reduced
     greedy = best_elimination(free.markov_graph(), free.num_states.tolist(), most_tries=0)
     return whole("exact", free, greedy, limits).option
 
@@ -135,7 +135,7 @@ def in_parts(way: Way, limits: Limits, search_seconds: float | int) -> Way | Non
     most_seconds = _MOST_SECONDS_IN_PARTS if limits.seconds is None else limits.seconds
     cutset = None
     with at_most(_LATEST_SHARE):
-        cutset = find_cutset(
+        cutset = cutset_of(
             way.reduction.model,
             limits.memory,
             most_entries=most_seconds / _SECONDS_PER_ENTRY,

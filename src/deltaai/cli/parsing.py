@@ -44,7 +44,6 @@ def parse_evidence(
         if name in evidence and _index(model, name, evidence[name]) != _index(model, name, state):
             raise EvidenceError(f"the evidence gives {name!r} two states")
         evidence[name] = state
-    model.resolve_evidence(evidence)  # says what is unknown
     return evidence
 
 

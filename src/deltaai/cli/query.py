@@ -41,7 +41,7 @@ def run_query(
     with bars() as shown, nothing_kept():
         reports: dict[str, Any] = {"progress": shown.fraction or False, "watch": shown.training}
         answer: Answer = query_within(budget, source, observed, names, **settings, **reports)
-        best = _most_likely(model, observed, answer, budget, shown) if most_likely else None
+        best = _most_likely(answer, budget, shown) if most_likely else None
     if answer.plan is not None:
         show.detail(f"plan: {answer.plan.method}, because {answer.plan.reason}")
     show.notes(answer.notes)
@@ -72,17 +72,11 @@ def nothing_kept() -> Iterator[None]:
         raise
 
 
-def _most_likely(
-    model: FactorGraph,
-    observed: Mapping[str, str | int],
-    answer: Answer,
-    budget: Budget,
-    shown: Reports,
-) -> MostLikely:
+def _most_likely(answer: Answer, budget: Budget, shown: Reports) -> MostLikely:
     if answer.plan is None or not answer.plan.is_exact:
         raise DeltaAIError("--map is found exactly, which does not fit here: leave it out")
     watching = budget.watching("the most likely state", shown.fraction)
-    return most_likely_state(answer.plan, model, observed, watching)
+    return most_likely_state(answer.plan, watching)
 
 
 def _print(

@@ -5,16 +5,15 @@ import sys
 from deltaai.budget import default_memory_limit
 from deltaai.exact.callable_folder import CallableFolder
 from deltaai.exact.conditioning import ConditionedInference
-from deltaai.exact.cutset import Cutset, find_cutset
+from deltaai.exact.cutset import Cutset, cutset_of, find_cutset
 from deltaai.exact.enumeration import Enumeration
 from deltaai.exact.inference import (
     ExactInference,
     MostLikely,
     exact,
     exact_conditionals,
-    without_fixed,
 )
-from deltaai.exact.joints import joint_marginal, refuse_large
+from deltaai.exact.joints import joint_marginal, joint_of, refuse_large
 from deltaai.exact.log_tables import (
     Buffers,
     LogTable,
@@ -25,6 +24,7 @@ from deltaai.exact.log_tables import (
     sorted_tables,
 )
 from deltaai.exact.memory import ExactCost, exact_cost
+from deltaai.exact.remainder import Remainder
 from deltaai.exact.rows.engine import RowAnswers, RowInference
 
 __all__ = [
@@ -36,21 +36,23 @@ __all__ = [
     "ExactInference",
     "LogTable",
     "MostLikely",
+    "Remainder",
     "RowAnswers",
     "RowInference",
     "Scope",
     "add_all",
+    "cutset_of",
     "default_memory_limit",
     "exact",
     "exact_conditionals",
     "exact_cost",
     "find_cutset",
     "joint_marginal",
+    "joint_of",
     "log_marginalise",
     "log_sum_first",
     "refuse_large",
     "sorted_tables",
-    "without_fixed",
 ]
 
 sys.modules[__name__].__class__ = CallableFolder  # deltaai.exact(model) is exact(model)

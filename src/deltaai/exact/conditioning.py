@@ -29,7 +29,7 @@ from deltaai.exact.inference import ExactInference, MostLikely
 from deltaai.exact.memory import exact_cost
 from deltaai.exact.partial_answers import PartialAnswer, PartialBest, Span
 from deltaai.graphs import Elimination, best_elimination, eliminate
-from deltaai.models import FactorGraph, StateIndex, on_cpu, propagate_zeros
+from deltaai.models import FactorGraph, Reduction, StateIndex, on_cpu, propagate_zeros
 from deltaai.progress import Fraction
 from deltaai.threads import Turn
 
@@ -48,7 +48,8 @@ class ConditionedInference:
 
     Parameters
     ----------
-    model : the target; condition it first if there is evidence.
+    model : the target; condition it first if there is evidence. Or what zeros leave of it, if they
+        have been propagated already; answers are about that.
     cutset : what :func:`deltaai.exact.find_cutset` found for it.
     memory_limit : bytes the tables may take (default: half of what is free).
     progress : called with the fraction of the cutset's states that is done.
@@ -71,12 +72,14 @@ class ConditionedInference:
 
     def __init__(
         self,
-        model: FactorGraph,
+        model: FactorGraph | Reduction,
         cutset: Cutset,
         *,
         memory_limit: int | None = None,
         progress: Fraction | None = None,
     ) -> None:
+        self._is_propagated = isinstance(model, Reduction)
+        model = model.model if isinstance(model, Reduction) else model
         known = {variable.name for variable in model.variables}
         for name in (*cutset.variables, *cutset.order):
             if name not in known:
@@ -104,7 +107,7 @@ class ConditionedInference:
     def map(self) -> MostLikely:
         """Find a most likely state and its log score."""
         with self._turn:
-            best = self._branch(self.model, {}, self.cutset.variables, Span(0.0, 1.0), self._peak)
+            best = self._everything(self._peak)
             self._progress(1.0)
         if best is None:
             raise _contradiction()
@@ -119,12 +122,18 @@ class ConditionedInference:
         """The answer, found by the first who asks."""
         with self._turn:
             if self._answer is None:
-                span, everything = Span(0.0, 1.0), self.cutset.variables
-                self._answer = self._branch(self.model, {}, everything, span, self._whole)
+                self._answer = self._everything(self._whole)
                 self._progress(1.0)
             if self._answer is None:
                 raise _contradiction()
             return self._answer
+
+    def _everything(self, ask: Ask[FoundT]) -> FoundT | None:
+        """Answer for all states of the cutset."""
+        span, waiting = Span(0.0, 1.0), self.cutset.variables
+        if self._is_propagated:
+            return self._from(Reduction.unchanged(self.model), waiting, span, ask)
+        return self._branch(self.model, {}, waiting, span, ask)
 
     def _branch(
         self,
@@ -139,7 +148,15 @@ class ConditionedInference:
         The variables that wait are those of the cutset that are still to be fixed.
         """
         try:
-            reduction = propagate_zeros(model, fixed)
+            return self._from(propagate_zeros(model, fixed), waiting, span, ask)
+        except ImpossibleEvidenceError:
+            return None
+
+    def _from(
+        self, reduction: Reduction, waiting: tuple[str, ...], span: Span, ask: Ask[FoundT]
+    ) -> FoundT | None:
+        """Answer for a model that zeros have been taken out of."""
+        try:
             waiting = tuple(name for name in waiting if name not in reduction.fixed)
             elimination = self._cutset_order(reduction.model, waiting)
             answer: FoundT | None

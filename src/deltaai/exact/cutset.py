@@ -116,9 +116,32 @@ def find_cutset(
     """
     start = time.perf_counter()
     possible = propagate_zeros(model).model
-    graph, states = possible.markov_graph(), possible.num_states.tolist()
+    return cutset_of(
+        possible,
+        memory_limit,
+        most_states,
+        most_entries=most_entries,
+        time_limit=time_limit - (time.perf_counter() - start),
+        search_seconds=search_seconds,
+        elimination=elimination if possible is model else None,
+    )
+
+
+def cutset_of(
+    model: FactorGraph,
+    memory_limit: int,
+    most_states: int = 4096,
+    *,
+    most_entries: float | int = math.inf,
+    time_limit: float | int = math.inf,
+    search_seconds: float | int = math.inf,
+    elimination: Elimination | None = None,
+) -> Cutset | None:
+    """Search like :func:`find_cutset`, in a model whose zeros have been propagated."""
+    start = time.perf_counter()
+    graph, states = model.markov_graph(), model.num_states.tolist()
     everything = tuple(range(len(states)))
-    if elimination is None or possible is not model:
+    if elimination is None:
         elimination = best_elimination(graph, states, most_tries=_TRIES_FIRST)
     budget = _Budget(search_seconds * WORK_PER_SECOND)
     part = _Rest(graph, states, memory_limit, everything, elimination, budget)
@@ -145,7 +168,7 @@ def find_cutset(
         larger = part.over(free, order).searched(_TRIES_STEP)
         if larger.fits:
             part, chosen = larger, others
-    names = [variable.name for variable in possible.variables]
+    names = [variable.name for variable in model.variables]
     num_states = math.prod(states[v] for v in chosen)
     return Cutset(
         tuple(names[v] for v in chosen),

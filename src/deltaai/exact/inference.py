@@ -30,6 +30,7 @@ from deltaai.errors import GraphError, ImpossibleEvidenceError, MemoryLimitError
 from deltaai.exact.buckets import BucketTree, Reduce
 from deltaai.exact.log_tables import log_max_first, log_sum_first
 from deltaai.exact.memory import ExactCost, exact_cost
+from deltaai.exact.remainder import Remainder
 from deltaai.graphs import Dag, Elimination, best_elimination, eliminate
 from deltaai.io import as_model
 from deltaai.models import Evidence, FactorGraph, States, on_cpu, states_frame
@@ -54,7 +55,8 @@ class ExactInference(Shown):
 
     Parameters
     ----------
-    model : the target, or the path of a file with one.
+    model : the target, or the path of a file with one; or what evidence leaves of it, if that has
+        been found already.
     evidence : names to labels or state indices of the observed variables.
     memory_limit : bytes the tables may take, also as ``"4GB"`` (default: half of what is free).
     elimination : order to use, over the unobserved variables with more than one state; found
@@ -69,7 +71,7 @@ class ExactInference(Shown):
 
     def __init__(
         self,
-        model: FactorGraph | str | Path,
+        model: FactorGraph | Remainder | str | Path,
         evidence: Evidence | None = None,
         *,
         memory_limit: int | str | None = None,
@@ -78,9 +80,10 @@ class ExactInference(Shown):
     ) -> None:
         memory_limit = checked_bytes(memory_limit)
         checked_function("progress", progress)
-        self.model = model = as_model(model)
-        self.observed = model.resolve_evidence(evidence)
-        reduced, self.free = without_fixed(model, evidence)
+        if not isinstance(model, Remainder):
+            model = Remainder.of(as_model(model), evidence)
+        self.model, self.observed, self.free = model.model, model.observed, model.free
+        self._fixed, reduced = model.fixed, model.reduced
         states = reduced.num_states.tolist()
         if elimination is None:
             elimination = best_elimination(reduced.markov_graph(), states)
@@ -130,7 +133,8 @@ class ExactInference(Shown):
     def marginals(self) -> dict[str, np.ndarray]:
         """Probabilities of every variable's states; observed ones are certain."""
         self.log_partition()
-        found = {v: _one_hot(k, len(self.model.variables[v].states)) for v, k in self._fixed()}
+        states = [variable.num_states for variable in self.model.variables]
+        found = {v: _one_hot(k, states[v]) for v, k in self._fixed.items()}
         with self._turn:
             for variable, joint in self._clique_marginals():
                 size = self._buckets.sizes[variable]
@@ -266,33 +270,14 @@ class ExactInference(Shown):
     def _original(self, variable: int) -> int:
         return self.free[self._buckets.order[variable]]
 
-    def _fixed(self) -> Iterator[tuple[int, int]]:
-        """Variables that are not inferred, with their state: observed or without a choice."""
-        inferred = set(self.free)
-        for variable in range(self.model.num_variables):
-            if variable not in inferred:
-                yield variable, self.observed.get(variable, 0)
-
     def _full_states(self, columns: Int[Tensor, "free batch"]) -> States:
         shape = (columns.shape[1], self.model.num_variables)
         full = torch.zeros(shape, dtype=torch.long, device=columns.device)
-        for variable, value in self._fixed():
+        for variable, value in self._fixed.items():
             full[:, variable] = value
         if self.free:
             full[:, [self._original(v) for v in range(len(self.free))]] = columns.T
         return full.to(self.model.device)
-
-
-def without_fixed(
-    model: FactorGraph, evidence: Evidence | None
-) -> tuple[FactorGraph, tuple[int, ...]]:
-    """Take out observed variables and those with one state; also say which are left."""
-    fixed = dict(model.resolve_evidence(evidence))
-    for position, variable in enumerate(model.variables):
-        if len(variable.states) == 1:
-            fixed[position] = 0
-    free = tuple(v for v in range(model.num_variables) if v not in fixed)
-    return model.condition(model.named_evidence(fixed)), free
 
 
 def exact_conditionals(

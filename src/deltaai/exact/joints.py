@@ -17,7 +17,9 @@ import numpy as np
 import torch
 
 from deltaai.errors import ImpossibleEvidenceError, NotAffordableError
+from deltaai.exact.remainder import Remainder
 from deltaai.exact.rows.engine import RowInference
+from deltaai.graphs import Elimination, eliminate
 from deltaai.models import Evidence, FactorGraph
 
 MOST_ENTRIES = 2**16  # of a joint table
@@ -56,19 +58,35 @@ def joint_marginal(
     array([[0.   , 0.292],
            [0.57 , 0.138]])
     """
-    refuse_large(model, names)
-    observed = model.resolve_evidence(evidence)
-    variables = [model.index(name) for name in names]
-    sizes = [model.variables[v].num_states for v in variables]
-    free = sorted((v for v in variables if v not in observed), key=lambda v: model.num_states[v])
-    table = np.zeros(sizes)
-    place = tuple(observed.get(v, slice(None)) for v in variables)
-    if not free:
-        table[place] = 1.0
+    return joint_of(Remainder.of(model, evidence), names, memory_limit=memory_limit)
+
+
+def joint_of(
+    left: Remainder,
+    names: Sequence[str],
+    *,
+    elimination: Elimination | None = None,
+    memory_limit: int | None = None,
+) -> np.ndarray:
+    """Do the same for what evidence leaves, if that has been found already.
+
+    Parameters
+    ----------
+    left : what evidence leaves of the model.
+    elimination : an order of the variables that are left, if one is known.
+    """
+    refuse_large(left.model, names)
+    model, certain = left.reduced, left.fixed
+    place_of = {v: place for place, v in enumerate(left.free)}
+    asked = [left.model.index(name) for name in names]
+    table = np.zeros([left.model.variables[v].num_states for v in asked])
+    at = tuple(certain.get(v, slice(None)) for v in asked)
+    wanted = [place_of[v] for v in asked if v in place_of]
+    if not wanted:
+        table[at] = 1.0
         return table
-    *fixed, last = free
+    *fixed, last = sorted(wanted, key=lambda v: model.variables[v].num_states)
     rows = torch.full((1, model.num_variables), -1, dtype=torch.long, device="cpu")
-    rows[0, list(observed)] = torch.tensor(list(observed.values()), dtype=torch.long, device="cpu")
     choices = [
         torch.arange(model.variables[v].num_states, dtype=torch.long, device="cpu") for v in fixed
     ]
@@ -76,7 +94,9 @@ def joint_marginal(
         product = torch.cartesian_prod(*choices).view(-1, len(fixed))
         rows = rows.repeat(len(product), 1)
         rows[:, fixed] = product
-    engine = RowInference(model, [*observed, *fixed], memory_limit=memory_limit)
+    if elimination is not None:
+        elimination = _without(fixed, model, elimination)
+    engine = RowInference(model, fixed, memory_limit=memory_limit, elimination=elimination)
     found = engine.answer(rows)
     if bool((found.log_partition == -torch.inf).all()):
         raise ImpossibleEvidenceError("the evidence has probability zero under the model")
@@ -85,5 +105,13 @@ def joint_marginal(
     joint = (weights * found.marginals[:, first:end].nan_to_num(0.0)).numpy()
     joint = joint.reshape([len(choice) for choice in choices] + [end - first])
     # From the order of work to the order of the question.
-    table[place] = joint.transpose([free.index(v) for v in variables if v not in observed])
+    table[at] = joint.transpose([[*fixed, last].index(v) for v in wanted])
     return table
+
+
+def _without(fixed: Sequence[int], model: FactorGraph, elimination: Elimination) -> Elimination:
+    """The order of the others, which are numbered among themselves."""
+    others = [v for v in range(model.num_variables) if v not in fixed]
+    number = {v: place for place, v in enumerate(others)}
+    order = [number[v] for v in elimination.order if v in number]
+    return eliminate(model.markov_graph().induced(others), order)

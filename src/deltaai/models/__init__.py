@@ -3,6 +3,7 @@
 from deltaai.models.changes import log_changes, log_changes_at
 from deltaai.models.checked_tables import checked_log_tables, describe_member
 from deltaai.models.clamped_group import ClampedGroup, UnslicedGroup
+from deltaai.models.conditioning import conditioned
 from deltaai.models.encoding import encode_states, num_features
 from deltaai.models.evidence import Evidence
 from deltaai.models.factor_graph import FactorGraph, States
@@ -31,7 +32,7 @@ from deltaai.models.table_group import ConditionalTableGroup, TableGroup, stride
 from deltaai.models.target import Target
 from deltaai.models.tempered import tempered
 from deltaai.models.variable import StateIndex, Variable
-from deltaai.models.zeros.determinism import propagate_zeros
+from deltaai.models.zeros.determinism import propagate_zeros, zeros_propagated
 from deltaai.models.zeros.reduction import Reduction
 from deltaai.models.zeros.smoothing import has_zeros, smoothed
 
@@ -61,6 +62,7 @@ __all__ = [
     "UnslicedGroup",
     "Variable",
     "checked_log_tables",
+    "conditioned",
     "describe_member",
     "encode_states",
     "has_values",
@@ -80,4 +82,5 @@ __all__ = [
     "states_frame",
     "strides_of",
     "tempered",
+    "zeros_propagated",
 ]

@@ -22,7 +22,6 @@ from deltaai.arguments import checked_flag, checked_items, checked_object
 from deltaai.devices import checked_device
 from deltaai.display import Card, listing, plural
 from deltaai.errors import (
-    ImpossibleEvidenceError,
     ModelError,
     StateError,
     shown,
@@ -31,9 +30,8 @@ from deltaai.graphs import UndirectedGraph
 from deltaai.models.assembly import assemble
 from deltaai.models.evidence import Evidence, named_evidence, number_of, resolve_evidence
 from deltaai.models.factors import Factor, has_values
-from deltaai.models.groups import Clamp, Columns, FactorGroup
+from deltaai.models.groups import Columns, FactorGroup
 from deltaai.models.incidence import Incidence
-from deltaai.models.table_group import TableGroup
 from deltaai.models.variable import StateIndex, Variable
 
 States = Int[Tensor, "batch var"]
@@ -300,21 +298,9 @@ class FactorGraph:
         Scores are kept: the reduced model's log score is the full model's with the evidence
         filled in, so its log Z is the log of the evidence's unnormalised probability.
         """
-        observed = self.resolve_evidence(evidence)
-        if not observed:
-            return self
-        values = torch.full((self.num_variables,), -1, dtype=torch.long, device=self.device)
-        values[list(observed)] = torch.tensor(
-            list(observed.values()), device=self.device, dtype=torch.long
-        )
-        stays = values < 0
-        clamp = Clamp(values, torch.where(stays, stays.cumsum(0) - 1, -1))
-        remaining = [part for group in self.groups for part in group.condition(clamp)]
-        kept = [v for v in range(self.num_variables) if v not in observed]
-        _refuse_impossible(remaining, self, observed)
-        reduced = FactorGraph.from_groups([self.variables[v] for v in kept], remaining)
-        reduced.dtype, reduced.device = self.dtype, self.device
-        return reduced
+        from deltaai.models.conditioning import conditioned  # noqa: PLC0415  which knows this class
+
+        return conditioned(self, self.resolve_evidence(evidence))
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
@@ -399,25 +385,3 @@ def _check_dtype(dtype: object) -> None:
     kind = checked_object("dtype", dtype, torch.dtype, remedy, ModelError)
     if not kind.is_floating_point:
         raise ModelError(f"values of factors are floating, not {dtype}")
-
-
-def _refuse_impossible(
-    groups: Sequence[FactorGroup], model: FactorGraph, observed: dict[int, int]
-) -> None:
-    """Say which factor the evidence makes zero, if one is."""
-    for group in groups:
-        if not isinstance(group, TableGroup):
-            continue
-        is_zero = (group.tables.flatten(1) if group.arity else group.tables[:, None]) == -torch.inf
-        is_dead = is_zero.all(1)
-        if bool(is_dead.any()):
-            culprit = model.factors[int(group.ids[is_dead][0])]
-            blamed = ", ".join(
-                f"{name}={model.variables[v].states[observed[v]]}"
-                for name in culprit.scope
-                if (v := model.index(name)) in observed
-            )
-            raise ImpossibleEvidenceError(
-                f"the evidence has probability zero: {blamed} is impossible under the factor over "
-                f"({', '.join(culprit.scope)})"
-            )

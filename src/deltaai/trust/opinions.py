@@ -30,7 +30,7 @@ import torch
 
 from deltaai.budget import Budget
 from deltaai.errors import NotAffordableError, TimeLimitError
-from deltaai.exact import without_fixed
+from deltaai.exact import Remainder
 from deltaai.graphs import Elimination, eliminate, min_fill_order
 from deltaai.mcmc import (
     LARGEST_GAP,
@@ -78,10 +78,10 @@ def second_opinion(
     num_samples = min(num_samples, budget.memory // 2 // bytes_each)
     if num_samples < 1 or budget.is_over:
         return None
-    reduced, free = without_fixed(model, model.named_evidence(observed))
-    asked = _Posterior(model, reduced, free, observed)
+    left = Remainder.given(model, observed)
+    asked = _Posterior(model, left.reduced, left.free, observed)
     found = None
-    is_sparse = reduced.markov_graph().num_edges <= _MOST_NEIGHBOURS / 2 * reduced.num_variables
+    is_sparse = left.reduced.markov_graph().num_edges <= _MOST_NEIGHBOURS / 2 * len(left.free)
     if is_sparse:
         found = _by_messages(asked, num_samples, generator, budget)
     if (found is None or found.visible_share > WANTED_SHARE) and not asked.has_zeros:

@@ -45,7 +45,7 @@ from deltaai.importance import (
     normalised_weights,
 )
 from deltaai.mcmc import GibbsKernel, run_chains
-from deltaai.models import FactorGraph, States
+from deltaai.models import FactorGraph, States, conditioned
 from deltaai.randomness import Randomness, as_generator, fresh_generator
 
 _CHUNK = 2048  # samples whose conditionals are held at once
@@ -294,7 +294,7 @@ def moved(
     if not free or num_sweeps == 0 or not len(states):
         return states
     generator = generator or fresh_generator()
-    kernel = GibbsKernel(model.condition(model.named_evidence(observed)))
+    kernel = GibbsKernel(conditioned(model, observed))
     chains = kernel.init(len(states), generator, states=states[:, free])
     chains, _ = run_chains(kernel, chains, num_sweeps, generator)
     found = states.clone()

@@ -24,9 +24,10 @@ from torch import Tensor
 
 from deltaai.budget import default_memory_limit
 from deltaai.errors import EvidenceError, ImpossibleEvidenceError, MemoryLimitError, StateError
-from deltaai.exact.inference import ExactInference, without_fixed
+from deltaai.exact.inference import ExactInference
 from deltaai.exact.log_tables import flat_index
 from deltaai.exact.memory import BYTES_PER_ENTRY, ExactCost, exact_cost
+from deltaai.exact.remainder import Remainder
 from deltaai.exact.rows.cliques import ScopedFactor, best_for_rows, clique_tree, rows_in_chunk
 from deltaai.exact.rows.passes import RowPasses
 from deltaai.exact.rows.range import (
@@ -311,16 +312,14 @@ class RowInference:
         """Answer the rows that cannot be trusted in log space, one by one."""
         for row in answers.is_in_log_space.nonzero().squeeze(1).tolist():
             known = enumerate(rows[row].tolist())
-            evidence = self.model.named_evidence({v: k for v, k in known if k >= 0})
             try:
-                reduced, free = without_fixed(self.model, evidence)
-                place = {v: number for number, v in enumerate(free)}
+                left = Remainder.given(self.model, {v: k for v, k in known if k >= 0})
+                place = {v: number for number, v in enumerate(left.free)}
                 order = [place[v] for v in self._order if v in place]
                 engine = ExactInference(
-                    self.model,
-                    evidence,
+                    left,
                     memory_limit=self._limit,
-                    elimination=eliminate(reduced.markov_graph(), order),
+                    elimination=eliminate(left.reduced.markov_graph(), order),
                 )
                 answers.log_partition[row] = engine.log_partition()
                 found = [torch.from_numpy(one) for one in engine.marginals().values()]

@@ -27,7 +27,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from deltaai.errors import ConfigError, ImpossibleEvidenceError
-from deltaai.exact import without_fixed
+from deltaai.exact import Remainder
 from deltaai.messages.loopy.log_odds import LogOddsMessages
 from deltaai.messages.loopy.potentials import LARGEST_TABLE, Potentials
 from deltaai.messages.loopy.tables import TableMessages
@@ -128,7 +128,7 @@ class BeliefPropagation:
 
 @torch.no_grad()
 def loopy_belief_propagation(
-    model: FactorGraph,
+    model: FactorGraph | Remainder,
     evidence: Evidence | None = None,
     *,
     num_iterations: int = 200,
@@ -143,7 +143,7 @@ def loopy_belief_propagation(
 
     Parameters
     ----------
-    model : the target.
+    model : the target, or what evidence leaves of it, if that has been found already.
     evidence : names to labels or state indices of the observed variables.
     num_iterations : most iterations to do; in each, every message is updated once.
     damping : share of the old message, in logarithms, that is kept in an update: 0 is the fastest
@@ -167,11 +167,8 @@ def loopy_belief_propagation(
     (True, 18.25)
     """
     _check_settings(num_iterations, damping, tolerance, beta, schedule)
-    observed = model.resolve_evidence(evidence)
-    reduced, free = without_fixed(model, evidence)
-    inferred = set(free)
-    fixed = {v: observed.get(v, 0) for v in range(model.num_variables) if v not in inferred}
-    potentials = Potentials.build(on_cpu(reduced), largest_table)
+    left = model if isinstance(model, Remainder) else Remainder.of(model, evidence)
+    potentials = Potentials.build(on_cpu(left.reduced), largest_table)
     if beta != 1:
         potentials = potentials.at(beta)
     with limited_threads(1):
@@ -189,17 +186,17 @@ def loopy_belief_propagation(
     if log_partition == -math.inf:
         raise ImpossibleEvidenceError(
             "the evidence has probability zero under the model"
-            if observed
+            if left.observed
             else "the model gives every state probability zero: its factors contradict"
         )
     return BeliefPropagation(
-        model,
+        left.model,
         log_partition,
         residual <= tolerance,
         done,
         residual,
-        fixed,
-        free,
+        left.fixed,
+        left.free,
         potentials,
         messages,
         totals,

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltaai.errors import ConfigError, TimeLimitError, format_bytes
-from deltaai.exact import default_memory_limit, sorted_tables, without_fixed
+from deltaai.exact import Remainder, default_memory_limit, sorted_tables
 from deltaai.graphs import (
     Elimination,
     UndirectedGraph,
@@ -112,7 +112,7 @@ def mini_bucket_bound(
     _check(i_bound=i_bound, num_orders=num_orders, most_total_entries=most_total_entries)
     start = time.perf_counter()
     limit = default_memory_limit() if memory_limit is None else memory_limit
-    reduced = on_cpu(without_fixed(model, evidence)[0])
+    reduced = on_cpu(Remainder.of(model, evidence).reduced)
     states = reduced.num_states.tolist()
     graph = reduced.markov_graph()
     steps = num_orders + max(num_iterations, 0)

@@ -67,7 +67,11 @@ def propagate_zeros(model: FactorGraph, evidence: Evidence | None = None) -> Red
     >>> reduction.model.variables, reduction.fixed
     ((Variable(name='key', states=('iron', 'gold')),), {'door': 1})
     """
-    observed = model.resolve_evidence(evidence)
+    return zeros_propagated(model, model.resolve_evidence(evidence))
+
+
+def zeros_propagated(model: FactorGraph, observed: Mapping[int, int]) -> Reduction:
+    """Do the same for what is observed by numbers."""
     fixed = {v: 0 for v, variable in enumerate(model.variables) if variable.num_states == 1}
     fixed |= observed
     if not fixed and not has_zeros(model):
