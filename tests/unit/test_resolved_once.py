@@ -92,3 +92,13 @@ def test_a_question_that_a_sampler_is_trained_for(counts):
 def test_belief_propagation(counts):
     dai.query("asia", EVIDENCE, method="bp")
     assert +counts == {"read": 1, "resolved": 1, "conditioned": 1}
+
+
+def test_a_sampler_and_a_table_of_cases(counts):
+    sampler = dai.fit("sprinkler", steps=2, smoothing=1e-3, evidence="any")
+    counts.clear()
+    dai.query(sampler, {"rain": "yes"}, num_samples=100)
+    assert (counts["read"], counts["resolved"]) == (0, 1)
+    counts.clear()
+    dai.query_table(sampler, [{"rain": "yes"}, {"cloudy": "no"}], num_samples=100)
+    assert counts["resolved"] == 0  # cells are read one by one

@@ -32,7 +32,7 @@ from deltaai.errors import (
     WeightError,
 )
 from deltaai.exact import Remainder
-from deltaai.fitting import Sampler, bytes_of_samples, fit
+from deltaai.fitting import Sampler, answer_given, bytes_of_samples, fit
 from deltaai.heap import hand_back
 from deltaai.io import is_frame
 from deltaai.messages import loopy_belief_propagation, mini_bucket_bound
@@ -186,8 +186,9 @@ def _answered(question: Question, of: Sequence[Asked] | None, reports: Reports) 
             raise ConfigError(
                 Setting("method"), f" is {method!r}, but a sampler was given: give its model"
             )
-        answer = source.answer(
-            model.named_evidence(observed),
+        answer = answer_given(
+            source,
+            observed,
             counts[0],
             generator_of(seed),
             check_samples=counts[1],

@@ -40,7 +40,7 @@ from deltaai.errors import (
     WeightError,
 )
 from deltaai.exact import ExactInference, Remainder, RowInference
-from deltaai.fitting import EvidenceFor, Sampler, fit
+from deltaai.fitting import EvidenceFor, Sampler, fit, posteriors_given
 from deltaai.models import FactorGraph
 from deltaai.progress import Fraction
 from deltaai.randomness import generator_of
@@ -297,14 +297,13 @@ def _sampled(
 ) -> None:
     """Answer rows by samples; some of them get a second opinion."""
     num_rows, at_once = len(found.rows), min(at_once, _SAMPLED_AT_ONCE)
-    model = sampler.model
     first, unchecked = checks.num_seen, []
     wanted = checks.wanted(num_rows)
     for start in range(0, num_rows, at_once):
         numbers = range(start, min(start + at_once, num_rows))
-        rows = [model.named_evidence(found.observed(row)) for row in numbers]
+        rows = [found.observed(row) for row in numbers]
         drawing = time.perf_counter()
-        drawn_rows = sampler.posteriors(rows, num_samples, generator, budget=budget)
+        drawn_rows = posteriors_given(sampler, rows, num_samples, generator, budget=budget)
         for row, drawn in enumerate(drawn_rows, start):
             if budget.is_over:
                 found.set_unreached(row)

@@ -9,10 +9,11 @@ from deltaai.fitting.defaults import (
     training_cost,
 )
 from deltaai.fitting.fit_model import fit
+from deltaai.fitting.judging import posteriors_given
 from deltaai.fitting.loading import load_sampler, moved_sampler
 from deltaai.fitting.posterior import bytes_of_samples
 from deltaai.fitting.runs import set_up_run
-from deltaai.fitting.sampler import DRAWN_PER_SAMPLE, Sampler
+from deltaai.fitting.sampler import DRAWN_PER_SAMPLE, Sampler, answer_given
 from deltaai.fitting.spec import EvidenceFor, SamplerSpec
 
 __all__ = [
@@ -21,11 +22,13 @@ __all__ = [
     "Sampler",
     "SamplerSpec",
     "TrainingCost",
+    "answer_given",
     "bytes_of_samples",
     "fit",
     "flat_log_partition",
     "load_sampler",
     "moved_sampler",
+    "posteriors_given",
     "set_up_run",
     "suitable_config",
     "suitable_graph",

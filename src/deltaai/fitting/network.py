@@ -1,7 +1,7 @@
 """q itself: a Bayesian network that was trained for a model, drawn from and evaluated as it is.
 
 What it draws is not weighted here, and nothing is judged: that is what
-:mod:`deltaai.fitting.sampler` adds.
+:mod:`deltaai.fitting.judging` adds.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """A trained sampler: samples, log Z and marginals under any evidence, judged; and its file.
 
-Drawing from q as it is and evaluating it are in :mod:`deltaai.fitting.network`.
+Drawing from q as it is and evaluating it are in :mod:`deltaai.fitting.network`; drawing from it
+given evidence, and judging that, in :mod:`deltaai.fitting.judging`.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -15,19 +16,14 @@ from typing import Any, Literal, overload
 import torch
 
 from deltaai.arguments import (
-    MOST_SAMPLES,
     checked_bound,
-    checked_count,
     checked_flag,
-    checked_items,
-    checked_object,
     checked_path,
     checked_samples,
 )
 from deltaai.budget import Budget
-from deltaai.errors import ConfigError, EvidenceError, Setting, StateError
-from deltaai.fitting.network import TrainedNetwork
-from deltaai.fitting.posterior import EvidenceDrawer
+from deltaai.errors import ConfigError, Setting
+from deltaai.fitting.judging import JudgedNetwork, posteriors_given
 from deltaai.graphs import Dag
 from deltaai.heap import hand_back
 from deltaai.mcmc import annealed_chains
@@ -42,20 +38,15 @@ from deltaai.models import (
 from deltaai.randomness import (
     Randomness,
     as_generator,
-    fresh_generator,
     generator_of,
 )
-from deltaai.threads import limited_threads
 from deltaai.training import save_tensors
 from deltaai.trust import (
     CHECK_SAMPLES,
     Answer,
-    Drawn,
     Estimate,
     Marginals,
     Samples,
-    Verdict,
-    WeightedSamples,
     checked_joints,
     sampled_answer,
     sampled_joint,
@@ -64,6 +55,7 @@ from deltaai.trust import (
 )
 
 SAMPLER_KIND = "sampler"
+NUM_SAMPLES = 10_000  # of an answer
 DIAGNOSTICS = (
     "log_partition",
     "stderr",
@@ -85,7 +77,7 @@ DRAWN_PER_SAMPLE, _FEWEST_DRAWN = 4, 4000
 
 
 @dataclass(eq=False, repr=False)
-class Sampler(TrainedNetwork):
+class Sampler(JudgedNetwork):
     """A trained network that answers: samples, log Z and marginals, each with what it is worth.
 
     Its parameters are those of :class:`~deltaai.fitting.network.TrainedNetwork`.
@@ -152,7 +144,8 @@ class Sampler(TrainedNetwork):
         budget: Budget | None,
     ) -> States:
         num_samples = checked_samples(num_samples, 0)
-        if not self.model.resolve_evidence(evidence):
+        observed = self.model.resolve_evidence(evidence)
+        if not observed:
             return self.sample_with_log_prob(num_samples, generator, dag=dag, budget=budget)[0]
         if dag is not None:
             raise ConfigError(
@@ -164,7 +157,7 @@ class Sampler(TrainedNetwork):
         wanted = max(DRAWN_PER_SAMPLE * num_samples, _FEWEST_DRAWN)
         budget = Budget.given(budget)
         drawing = budget.part(_DRAWING_SHARE)
-        posterior = self.posterior(evidence, wanted, generator, budget=drawing)
+        (posterior,) = posteriors_given(self, [observed], wanted, generator, budget=drawing)
         drawn = self.judged(posterior, generator, budget=budget.part(_CHECKING_SHARE))
         with budget.watched("the samples"):
             chosen = drawn.samples.sample_apart(num_samples, generator)
@@ -173,7 +166,7 @@ class Sampler(TrainedNetwork):
 
     def log_partition(
         self,
-        num_samples: int = 10_000,
+        num_samples: int = NUM_SAMPLES,
         generator: Randomness = None,
         *,
         evidence: Evidence | None = None,
@@ -185,7 +178,7 @@ class Sampler(TrainedNetwork):
     def marginals(
         self,
         evidence: Evidence | None = None,
-        num_samples: int = 10_000,
+        num_samples: int = NUM_SAMPLES,
         generator: Randomness = None,
         *,
         budget: Budget | None = None,
@@ -196,7 +189,7 @@ class Sampler(TrainedNetwork):
     def answer(
         self,
         evidence: Evidence | None = None,
-        num_samples: int = 10_000,
+        num_samples: int = NUM_SAMPLES,
         generator: Randomness = None,
         *,
         upper: float | None = None,
@@ -216,130 +209,16 @@ class Sampler(TrainedNetwork):
         budget : what it may use. If the time is short, fewer samples are drawn, which ``notes``
             tells, and the second opinion may be left out.
         """
-        start, generator = time.perf_counter(), as_generator(generator)
-        num_samples, budget = checked_samples(num_samples), Budget.given(budget)
-        upper = None if upper is None else checked_bound("upper", upper)
-        joints = checked_joints(self.model, joints)
-        drawing = budget.part(_DRAWING_SHARE)
-        samples = self.posterior(evidence, num_samples, generator, budget=drawing)
-        hand_back()
-        drawn = self.judged(
-            samples, generator, check_samples=check_samples, budget=budget.part(_CHECKING_SHARE)
+        return answer_given(
+            self,
+            self.model.resolve_evidence(evidence),
+            checked_samples(num_samples),
+            as_generator(generator),
+            upper=None if upper is None else checked_bound("upper", upper),
+            check_samples=check_samples,
+            joints=checked_joints(self.model, joints),
+            budget=Budget.given(budget),
         )
-        answer = sampled_answer(drawn, time.perf_counter() - start, upper)
-        found = {names: sampled_joint(drawn.refined, names) for names in joints}
-        answer = with_joints(
-            answer,
-            {names: mean for names, (mean, _) in found.items()},
-            {names: error for names, (_, error) in found.items()},
-        )
-        if len(samples.states) >= num_samples:
-            return answer
-        few = f"{len(samples.states)} of {num_samples} samples were drawn within the time limit"
-        return replace(answer, notes=(*answer.notes, few))
-
-    def posterior(
-        self,
-        evidence: Evidence | None = None,
-        num_samples: int = 10_000,
-        generator: Randomness = None,
-        *,
-        budget: Budget | None = None,
-    ) -> WeightedSamples:
-        """Weighted samples given evidence, whatever evidence the sampler was trained for.
-
-        A sampler trained for evidence draws from its conditionals given the evidence. Any other
-        draws in an order that has the evidence first, as far as the graph allows, with particles
-        that are weighted and resampled as observed variables are passed.
-
-        Parameters
-        ----------
-        evidence : what was observed: names to labels or state indices.
-        num_samples : how many samples.
-        budget : what it may use; if the time is over before all are drawn, there are fewer.
-        """
-        (found,) = self.posteriors(
-            [{} if evidence is None else evidence], num_samples, generator, budget=budget
-        )
-        return found
-
-    def posteriors(
-        self,
-        rows: Sequence[Evidence],
-        num_samples: int = 1000,
-        generator: Randomness = None,
-        *,
-        budget: Budget | None = None,
-    ) -> Iterator[WeightedSamples]:
-        """Weighted samples for each of many rows of evidence, evaluated together."""
-        num_samples, generator = checked_samples(num_samples), as_generator(generator)
-        rows, budget = checked_items("rows", rows, "evidence", EvidenceError), Budget.given(budget)
-        resolved = [self.model.resolve_evidence(row) for row in rows]
-        needed = self.evidence if isinstance(self.evidence, tuple) else ()
-        for row in resolved:
-            missing = [self.model.variables[v].name for v in needed if v not in row]
-            if missing:
-                raise EvidenceError(
-                    f"this sampler needs the values of {', '.join(missing)}: give them, or fit "
-                    "with ",
-                    Setting("evidence", "any"),
-                )
-        drawn = self._drawer.draw(resolved, num_samples, generator, budget=budget)
-        for _ in resolved:
-            with limited_threads(1):  # not while the caller looks at a row
-                found = next(drawn)
-            yield found
-
-    def trust(
-        self,
-        answer: WeightedSamples,
-        generator: Randomness = None,
-        *,
-        check_samples: int = CHECK_SAMPLES,
-        budget: Budget | None = None,
-    ) -> Verdict:
-        """Judge samples of :meth:`posterior`: by their weights, and by a second opinion.
-
-        Parameters
-        ----------
-        answer : weighted samples.
-        check_samples : samples of the second opinion; more see smaller missing parts, and with
-            none there is no check.
-        budget : what it may use; if the time is short, there is no second opinion.
-        """
-        generator = as_generator(generator) or fresh_generator()
-        check_samples = checked_count("check_samples", check_samples, 0, MOST_SAMPLES)
-        self._check_own(answer)
-        with limited_threads(1):
-            drawn = Drawn(answer, answer.refined(generator))
-            given = Budget.given(budget)
-            return self._drawer.trust(drawn, check_samples, generator, given)[0]
-
-    def judged(
-        self,
-        answer: WeightedSamples,
-        generator: Randomness = None,
-        *,
-        check_samples: int = CHECK_SAMPLES,
-        budget: Budget | None = None,
-    ) -> Drawn:
-        """Samples of :meth:`posterior` with a verdict, or better ones in their place.
-
-        Given evidence, samples that are doubted give way to those of messages that are computed for
-        this evidence, if nothing speaks against these.
-        """
-        generator = as_generator(generator) or fresh_generator()
-        check_samples = checked_count("check_samples", check_samples, 0, MOST_SAMPLES)
-        self._check_own(answer)
-        with limited_threads(1):
-            given = None if budget is None else Budget.given(budget)
-            return self._drawer.judged(answer, check_samples, generator, given)
-
-    def _check_own(self, answer: WeightedSamples) -> None:
-        """Refuse what are no samples, and those of another model."""
-        found = checked_object("answer", answer, WeightedSamples, "take that of posterior")
-        if found.model.variables != self.model.variables:
-            raise StateError("these samples are of another model: judge them with its own sampler")
 
     def diagnose(self, seed: int = 0, *, budget: Budget | None = None) -> dict[str, Any]:
         """Judge the sampler once, without evidence, and keep what was found.
@@ -347,12 +226,12 @@ class Sampler(TrainedNetwork):
         A sampler for given values of some variables is asked with values from a Markov chain.
         """
         generator, budget = generator_of(seed), Budget.given(budget)
-        evidence: Evidence = {}
+        observed: dict[int, int] = {}
         if isinstance(self.evidence, tuple):
             steps = (1, 1) if budget.is_over else _CHAIN_STEPS
             ends = annealed_chains(on_cpu(self.model), 1, *steps, generator)[0].tolist()
-            evidence = self.model.named_evidence({v: ends[v] for v in self.evidence})
-        found = self.answer(evidence, generator=generator, budget=budget).partition
+            observed = {v: ends[v] for v in self.evidence}
+        found = answer_given(self, observed, NUM_SAMPLES, generator, budget=budget).partition
         values = {"log_partition": float(found), "doubts": list(found.doubts)}
         values |= {name: getattr(found, name) for name in DIAGNOSTICS if name not in values}
         self.kept_diagnostics = {
@@ -366,19 +245,6 @@ class Sampler(TrainedNetwork):
     def diagnostics(self) -> dict[str, Any]:
         """What :meth:`diagnose` found: asked for the first time, it is found out."""
         return self.kept_diagnostics or self.diagnose()
-
-    @property
-    def _drawer(self) -> EvidenceDrawer:
-        """What draws given evidence; kept, unless the model has parameters that may change."""
-        with self._turn:
-            if self._kept_drawer is None or any(True for _ in self.model.parameters()):
-                self._kept_drawer = EvidenceDrawer.of(
-                    self.model,
-                    self.proposal,
-                    self.orders,
-                    is_for_evidence=self.evidence is not None,
-                )
-            return self._kept_drawer
 
     # -- files ---------------------------------------------------------------------------------
 
@@ -410,3 +276,35 @@ class Sampler(TrainedNetwork):
             "diagnostics": self.diagnostics,
         }
         save_tensors(path, tensors, metadata, kind=SAMPLER_KIND)
+
+
+def answer_given(
+    sampler: Sampler,
+    observed: dict[int, int],
+    num_samples: int,
+    generator: torch.Generator | None,
+    *,
+    upper: float | None = None,
+    check_samples: int = CHECK_SAMPLES,
+    joints: Sequence[tuple[str, ...]] = (),
+    budget: Budget,
+) -> Answer:
+    """Answer like :meth:`Sampler.answer`, for observed numbers, when all has been checked."""
+    start = time.perf_counter()
+    drawing = budget.part(_DRAWING_SHARE)
+    (samples,) = posteriors_given(sampler, [observed], num_samples, generator, budget=drawing)
+    hand_back()
+    drawn = sampler.judged(
+        samples, generator, check_samples=check_samples, budget=budget.part(_CHECKING_SHARE)
+    )
+    answer = sampled_answer(drawn, time.perf_counter() - start, upper)
+    found = {names: sampled_joint(drawn.refined, names) for names in joints}
+    answer = with_joints(
+        answer,
+        {names: mean for names, (mean, _) in found.items()},
+        {names: error for names, (_, error) in found.items()},
+    )
+    if len(samples.states) >= num_samples:
+        return answer
+    few = f"{len(samples.states)} of {num_samples} samples were drawn within the time limit"
+    return replace(answer, notes=(*answer.notes, few))
