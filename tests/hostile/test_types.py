@@ -401,6 +401,7 @@ def test_the_command_line_notes_it_too(run, tmp_path):
     code, out, err = run("query", tmp_path / "wet.bif", "--json")
     assert code == 0
     assert note in err
+    assert err.count(note[6:]) == 1
     assert f'"notes": ["{note[6:]}' in re.sub(r"\s+", " ", out).replace("[ ", "[")
     (tmp_path / "rows.csv").write_text("rain\nno\n")
     code, out, err = run("query", tmp_path / "wet.bif", "--evidence-file", tmp_path / "rows.csv")

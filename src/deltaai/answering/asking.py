@@ -271,8 +271,9 @@ def _sampled(
     model = reduction.model
     if model.num_variables == 0:
         return decided(reduction)
-    with budget.watched("training"):
-        refuse_training(model, planned.memory_limit)
+    if planned.method != "amortised":  # else the plan has looked at what training takes
+        with budget.watched("training"):
+            refuse_training(model, planned.memory_limit)
     needed = bytes_of_samples(counts[0], model.num_variables)
     budget.refuse(f"{counts[0]} samples", needed, "ask for fewer")
     sampler = fit(

@@ -46,8 +46,6 @@ def run_query(
         show.detail(f"plan: {answer.plan.method}, because {answer.plan.reason}")
     show.notes(answer.notes)
     show.detail(f"answered by {answer.method} in {answer.seconds:.3f} s")
-    for text in answer.notes:
-        show.note(text)
     if is_json:
         document = show.answer_document(model, answer)
         if best is not None:
