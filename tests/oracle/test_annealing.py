@@ -16,6 +16,7 @@ from deltaai.mcmc.field_updates import FieldSweeps
 from deltaai.mcmc.gibbs import GibbsKernel
 from deltaai.mcmc.message_start import MessageStart
 from deltaai.messages.mini_buckets.sampling import MessageSampler
+from deltaai.messages.mini_buckets.tight_messages import TightMessages, best_order
 from deltaai.models import FactorGraph, SpinCoupling, SpinField, TableFactor, Variable, zoo
 from deltaai.trust import opinions
 from deltaai.trust.opinions import second_opinion
@@ -130,10 +131,10 @@ def split(beta):
     )
 
 
-def annealed(kernel, start, num_temperatures, seed=0):
+def annealed(kernel, start, num_temperatures, seed=0, *, may_meet=False):
     betas = np.linspace(start.beta, 1, num_temperatures + 1).tolist()
-    states, increments = cool(kernel, start, betas, 2, generator(seed))
-    return WeightedSamples(kernel.model, states, start.log_weights + increments.sum(0), {})
+    cooled = cool(kernel, start, betas, 2, generator(seed), may_meet=may_meet)
+    return WeightedSamples(kernel.model, *cooled.families(generator(seed + 1)), {})
 
 
 def errors_of(samples):
@@ -152,6 +153,74 @@ def test_chains_from_messages_are_unbiased():
     start = MessageStart(kernel, 0.5, split(0.5)).draw(3000, generator())
     assert errors_of(annealed(kernel, start, 8)) < 4.5
     assert errors_of(annealed(kernel, MessageStart(kernel).draw(3000, generator()), 8)) < 4.5
+
+
+PEAKED = complete([2, 3, 2, 2, 2, 3], 1.6, seed=2)
+
+
+def test_chains_that_meet_are_unbiased():
+    """So few temperatures that they are copied several times; a family counts once."""
+    kernel = GibbsKernel(PEAKED)
+    for seed in range(3):
+        start = Start.uniform(kernel, 3000, generator(seed))
+        samples = annealed(kernel, start, 6, seed, may_meet=True)
+        assert bool((samples.log_weights == -math.inf).any())  # some families died out
+        assert errors_of(samples) < 4.5
+
+
+def test_families_keep_the_weight_of_all_their_members():
+    kernel = GibbsKernel(PEAKED)
+    start = Start.uniform(kernel, 500, generator())
+    betas = np.linspace(0, 1, 7).tolist()
+    cooled = cool(kernel, start, betas, 1, generator(), may_meet=True)
+    states, log_weights = cooled.families(generator())
+    torch.testing.assert_close(log_weights.logsumexp(0), cooled.log_weights.logsumexp(0))
+    alive = log_weights > -math.inf
+    assert set(cooled.ancestors.tolist()) == set(alive.nonzero()[:, 0].tolist())
+    for family in alive.nonzero()[:, 0].tolist():  # the one that stands for it is a member
+        members = cooled.states[cooled.ancestors == family]
+        assert bool((members == states[family]).all(1).any())
+
+
+def test_a_family_that_counted_more_than_once_would_be_noticed():
+    """Power: taking every chain for independent makes errors too small on a peaked model."""
+    kernel, far = GibbsKernel(PEAKED), []
+    for seed in range(12):
+        start = Start.uniform(kernel, 400, generator(seed))
+        betas = np.linspace(0, 1, 5).tolist()
+        cooled = cool(kernel, start, betas, 1, generator(seed), may_meet=True)
+        every = WeightedSamples(PEAKED, cooled.states, cooled.log_weights, {})
+        off = every.estimate.log_partition - Enumeration(PEAKED).log_partition()
+        far.append(abs(off) / every.estimate.stderr)
+        families = WeightedSamples(PEAKED, *cooled.families(generator()), {})
+        assert abs(off) < 4.5 * families.estimate.stderr
+    assert max(far) > 4.5
+
+
+@pytest.mark.parametrize("beta", [0.4, 1.0])
+def test_tight_messages_are_bounds_and_unbiased(beta):
+    limits = {"memory_limit": 2**28, "most_total_entries": 60}
+    matched, order = best_order(PEAKED, **limits)
+    tight = TightMessages.build(PEAKED, order, **limits)
+    log_z = tempered_log_partition(PEAKED, beta)
+    sampler = tight.at(beta)
+    assert not sampler.is_exact
+    assert sampler.upper >= log_z
+    states, log_weights = sampler.draw(4000, 1, generator())
+    assert float(log_weights.max()) <= sampler.upper + 1e-9
+    samples = WeightedSamples(PEAKED, states, log_weights, {})
+    assert abs(samples.estimate.log_partition - log_z) < 4 * samples.estimate.stderr + 1e-9
+    if beta == 1:
+        assert sampler.upper == pytest.approx(tight.upper)
+        assert log_z <= tight.upper < matched - 0.1
+
+
+def test_messages_that_lie_on_a_torus_are_tightened_until_they_do_not():
+    """Matched messages have even weights here and lack most of it; the bound tells."""
+    model = zoo.ising_torus(side=14, sigma=2.0, seed=0)
+    found = second_opinion(model, {}, generator(), num_samples=1000)
+    assert found.method == "messages"
+    assert found.certain_share == found.visible_share < 0.05
 
 
 def test_a_start_at_another_temperature_would_be_noticed():
@@ -228,7 +297,7 @@ def test_what_annealed_chains_say_they_see_they_see(monkeypatch):
 def test_only_what_the_ceiling_makes_certain_counts_for_messages():
     model = zoo.ising_torus(side=14, sigma=2.0, seed=0)
     asked = opinions._Posterior(model, model, tuple(range(196)), {})
-    found = opinions._by_messages(asked, 1000, generator(), Budget.of())
+    found = asked.drawn(asked.messages(Budget.of()), 1000, 1, generator())
     assert found.is_certain
     assert found.visible_share == found.certain_share == 1.0
 

@@ -1,4 +1,4 @@
-"""Annealed importance sampling: chains that are cooled, and weights that know what that cost.
+"""Chains that are cooled, and weights that know what that cost: annealed importance sampling.
 
 Chains start at states of p~^β_0, each with a weight w_0 whose mean is Z(β_0), and are cooled
 through β_0 < β_1 < ... < β_T = 1. Gibbs sweeps alone leave modes in the shares in which cooling
@@ -11,25 +11,35 @@ and the last states, weighted by w, stand for p (Neal, *Annealed importance samp
 many chains are effective says how far that reaches. At β_0 = 0 states are uniform and w_0 is the
 number of joint states; a colder start comes from elsewhere (:class:`Start`).
 
-Chains never meet, so they are independent. A chain at a state with a factor of zero is lost, so
-models with many zeros are not for this; see :mod:`deltaai.messages.mini_buckets.sampling`. How many
-chains and temperatures to take is decided in :mod:`deltaai.mcmc.annealing_plan`.
+Chains may meet on the way (*population annealing*; Hukushima and Iba, 2003): when their weights
+have become uneven, they are copied in proportion to them and go on with even ones
+(:mod:`deltaai.resampling`). Where weights would spread by V nats², about N / (1 + V) of N chains
+are then effective, not N exp(-V). All chains that come from one start are a *family*. Families
+start independently, so a family counts once: with one of its members, drawn by weight, and the sum
+of their weights (Chan and Lai, *A general theory of particle filters*, 2013, judge errors in this
+way). That copies move apart while they are warm is not counted.
+
+A chain at a state with a factor of zero is lost, so models with many zeros are not for this; see
+:mod:`deltaai.messages.mini_buckets.sampling`. How many chains and temperatures to take is decided
+in :mod:`deltaai.mcmc.annealing_plan`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float64, Int
 from torch import Tensor
 
 from deltaai.errors import ConfigError
 from deltaai.mcmc.gibbs import GibbsKernel
 from deltaai.models import FactorGraph, States
+from deltaai.randomness import uniform
+from deltaai.resampling import resampled
 from deltaai.threads import limited_threads
 
 
@@ -55,6 +65,41 @@ class Start:
         log_count = float(model.num_states.double().log().sum())
         weights = torch.full((num_chains,), log_count, dtype=torch.float64, device=model.device)
         return cls(0.0, kernel.init(num_chains, generator).states, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Cooled:
+    """Chains at the end of a ladder.
+
+    Parameters
+    ----------
+    states : one row a chain.
+    log_weights : the mean of the weights is an unbiased estimate of Z.
+    ancestors : the start that each chain comes from; its own number if chains never met.
+    increments : what each step added to the log weights.
+    """
+
+    states: States
+    log_weights: Float64[Tensor, "chain"]
+    ancestors: Int[Tensor, "chain"]
+    increments: Float64[Tensor, "step chain"]
+
+    def families(self, generator: torch.Generator) -> tuple[States, Float64[Tensor, "chain"]]:
+        """A member of each family and the weight of all; weight zero for those that died out."""
+        count, device = len(self.ancestors), self.ancestors.device
+        log_total = self.log_weights.logsumexp(0)
+        order = torch.argsort(self.ancestors, stable=True)
+        shares = (self.log_weights - log_total).exp()
+        sums = torch.zeros_like(shares).index_add_(0, self.ancestors, shares)
+        ends = sums.cumsum(0)
+        offset = uniform((count,), generator, dtype=torch.float64, device=device)
+        points = ends - sums + offset * sums
+        chosen = torch.searchsorted(shares[order].cumsum(0), points, right=True)
+        # Rounding may step over the edge of a family.
+        sizes = torch.bincount(self.ancestors, minlength=count)
+        last = sizes.cumsum(0) - 1
+        chosen = torch.minimum(torch.maximum(chosen, last - sizes + 1), last.clamp(min=0))
+        return self.states[order[chosen]], sums.log() + log_total
 
 
 @torch.no_grad()
@@ -89,8 +134,8 @@ def annealed_importance(
     kernel = GibbsKernel(model)
     start = Start.uniform(kernel, num_chains, generator)
     betas = np.linspace(0, 1, num_temperatures + 1).tolist()
-    states, increments = cool(kernel, start, betas, 1, generator, progress)
-    return states, start.log_weights + increments.sum(0)
+    cooled = cool(kernel, start, betas, 1, generator, progress)
+    return cooled.states, cooled.log_weights
 
 
 @torch.no_grad()
@@ -102,25 +147,35 @@ def cool(
     num_sweeps: int,
     generator: torch.Generator,
     progress: Callable[[float], None] | None = None,
-) -> tuple[States, Float64[Tensor, "step chain"]]:
-    """Cool chains along a ladder; return their last states and what each step adds to log weights.
+    *,
+    may_meet: bool = False,
+) -> Cooled:
+    """Cool chains along a ladder.
 
     Parameters
     ----------
     kernel : moves the chains.
     betas : inverse temperatures, rising, the first one that of the start.
     num_sweeps : Gibbs sweeps at each of them but the first.
+    may_meet : whether chains are copied by their weights when these have become uneven.
     """
     if betas[0] != start.beta or any(later <= before for before, later in pairwise(betas)):
         raise ConfigError(f"betas must rise from that of the start, {start.beta}: {list(betas)}")
     state = kernel.init(len(start.states), generator, states=start.states)
+    log_weights = start.log_weights.clone()
+    ancestors = torch.arange(len(log_weights), device=log_weights.device)
     increments = []
     for before, beta in pairwise(betas):
         if progress is not None:
             progress(before)
         increments.append((beta - before) * kernel.log_score(state))
+        log_weights += increments[-1]
+        kept = resampled(log_weights[None], generator) if may_meet else None
+        if kept is not None:
+            ancestors = ancestors[kept]
+            state = replace(state, columns=state.columns[:, kept])
         for _ in range(num_sweeps):
             state, _ = kernel.step(state, generator, beta)
     if not increments:  # the start is at the target
-        return start.states, torch.zeros_like(start.log_weights)[None]
-    return state.states, torch.stack(increments)
+        increments = [torch.zeros_like(log_weights)]
+    return Cooled(state.states, log_weights, ancestors, torch.stack(increments))

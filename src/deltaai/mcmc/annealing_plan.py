@@ -1,11 +1,11 @@
 """How many chains to cool, and how slowly: decided by a few pilot chains.
 
 With T sweeps between the start and the target, the variance of log weights is about A / T, A being
-a property of the model and the start. Of N chains about N exp(-A / T) are then effective, and both
-cost: N T sweeps are all that can be had. A few pilot chains tell A; they are not used again, so
-what follows from them does not bias the weights of other chains. They also tell where the variance
-arises: with s_j² its part from the j-th stretch of β, the whole is least if the number of
-temperatures in a stretch is in proportion to s_j (Lagrange).
+a property of the model and the start. Of N chains that may meet about N / (1 + A / T) families are
+then effective, and both cost: N T sweeps are all that can be had. A few pilot chains tell A; they
+are not used again, so what follows from them does not bias the weights of other chains. They also
+tell where the variance arises: with s_j² its part from the j-th stretch of β, the whole is least if
+the number of temperatures in a stretch is in proportion to s_j (Lagrange).
 
 What sweeps cost is in :mod:`deltaai.mcmc.sweep_cost`. Nothing is cooled here but pilots; see
 :mod:`deltaai.mcmc.annealed`.
@@ -59,14 +59,14 @@ def planned(
     pilot : where the pilot chains start; others of its kind will follow.
     work : nanoseconds that may be spent, roughly.
     most_chains : chains that may be cooled.
-    wanted : effective chains that are enough; with fewer, all work is spent.
+    wanted : effective families that are enough; with fewer, all work is spent.
     """
     cost = SweepCost.of(kernel)
     at_one = cost.sweeps_at_one
     each = cost.per_sweep(len(pilot.states), at_one) * at_one
     num_steps = max(_STRETCHES, min(int(_PILOT_SHARE * work / each), _PILOT_TEMPERATURES))
     betas = np.linspace(pilot.beta, 1, num_steps + 1)
-    _, increments = cool(kernel, pilot, betas.tolist(), at_one, generator, progress)
+    increments = cool(kernel, pilot, betas.tolist(), at_one, generator, progress).increments
     difficulty = _CAUTION * float(increments.sum(0).var()) * num_steps * at_one
     num_chains, num_sweeps = _division(cost, at_one, work, most_chains, wanted, difficulty)
     ladder = _ladder(betas, increments, max(num_sweeps // at_one, _STRETCHES))
@@ -81,11 +81,11 @@ def _division(
     num_chains = min(_FEWEST_CHAINS, most_chains)
     while True:
         affordable = min(work / cost.per_sweep(num_chains, at_one), _MOST_SWEEPS)
-        # Fewest sweeps that leave as many effective as are wanted: N exp(-A / T) = wanted.
+        # Fewest sweeps that leave as many effective as are wanted: N / (1 + A / T) = wanted.
         is_possible = num_chains > wanted
-        enough = difficulty / math.log(num_chains / wanted) if is_possible else math.inf
+        enough = difficulty / (num_chains / wanted - 1) if is_possible else math.inf
         num_sweeps = max(int(min(affordable, enough)), _STRETCHES * at_one)
-        effective = num_chains * math.exp(-difficulty / num_sweeps)
+        effective = num_chains / (1 + difficulty / num_sweeps)
         spent = num_sweeps * cost.per_sweep(num_chains, at_one)
         is_enough = effective >= 0.95 * wanted
         candidates.append((is_enough, -spent if is_enough else effective, num_chains, num_sweeps))

@@ -31,7 +31,7 @@ from deltaai.messages import MessageSampler
 from deltaai.models import States
 
 _BETAS = tuple(number / 8 for number in range(1, 8))
-_GROUP_SIZE, _AT_ONCE = 32, 128  # particles of a chain, and chains whose particles are held
+_GROUP_SIZE, _AT_ONCE = 8, 512  # particles of a chain, and chains whose particles are held
 _PILOT_GROUPS = 64
 _ENOUGH = 0.6  # share of groups that must be effective
 # Of the bound above log Z, in nats. Twenty thousand draws then hit a part of 4 % for certain.

@@ -13,9 +13,9 @@ from deltaai.mcmc.gibbs import GibbsKernel
 from deltaai.mcmc.local_scores import incidents
 
 # Nanoseconds: of a step of Python with a few small operations; of a table's entry at a new
-# temperature; of a variable drawn from a table, and of an entry looked up, in one chain; of a
-# factor in a log score.
-_STEP, _ENTRY, _DRAW, _LOOKUP, _FACTOR = 8e3, 15.0, 5.0, 10.0, 4.0
+# temperature; of a variable drawn from a table, and for each of its states, in one chain; of an
+# entry looked up; of a factor in a log score.
+_STEP, _ENTRY, _DRAW, _STATE, _LOOKUP, _FACTOR = 8e3, 15.0, 1.5, 1.25, 10.0, 2.5
 # Steps for each block of variables with tables and without, and for each of its kinds of factors.
 _TABLE_STEPS, _BLOCK_STEPS, _PART_STEPS = 35, 20, 12
 _MANY_CHAINS, _MOST_AT_ONE = 400, 10
@@ -44,7 +44,8 @@ class SweepCost:
             if block.table is not None:
                 steps += _TABLE_STEPS
                 entries += kernel.num_entries(block)
-                each += _DRAW * len(block.members)
+                num_states = int(model.num_states[block.members[0]])
+                each += (_DRAW + _STATE * num_states) * len(block.members)
                 continue
             parts = incidents(model, block.members)
             steps += _BLOCK_STEPS + _PART_STEPS * len(parts)

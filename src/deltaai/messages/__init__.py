@@ -8,6 +8,7 @@ from deltaai.messages.loopy.propagation import (
 )
 from deltaai.messages.mini_buckets.bound import PartitionBound, mini_bucket_bound
 from deltaai.messages.mini_buckets.sampling import MessageSampler
+from deltaai.messages.mini_buckets.tight_messages import TightMessages, best_order
 
 __all__ = [
     "LARGEST_TABLE",
@@ -15,6 +16,8 @@ __all__ = [
     "FactorBeliefs",
     "MessageSampler",
     "PartitionBound",
+    "TightMessages",
+    "best_order",
     "loopy_belief_propagation",
     "mini_bucket_bound",
 ]

@@ -7,20 +7,16 @@ by p~, so the mean weight is an unbiased estimate of Z given the evidence.
 
 from __future__ import annotations
 
-import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from deltaai.conditionals import Proposal
-from deltaai.randomness import uniform
+from deltaai.resampling import resampled
 from deltaai.sampling.levels import Schedule
 from deltaai.sampling.partial_states import PartialStates
 from deltaai.sampling.paths import Given
 from deltaai.sampling.policies import ON_POLICY
-
-# Particles are resampled when fewer than this share of them is effective.
-RESAMPLE_BELOW = 0.5
 
 
 def sample_sequentially(
@@ -60,28 +56,8 @@ def sample_sequentially(
                 log_drawn += log_prob.masked_fill(is_given, 0).sum(0)
                 log_given += log_prob.masked_fill(~is_given, 0).sum(0)
             log_weights += (log_given - before).double().view(log_weights.shape)
-            weights = log_weights.softmax(1)
-            is_uneven = 1 / weights.square().sum(1) < RESAMPLE_BELOW * weights.shape[1]
-            if bool(is_uneven.any()):
-                kept = _resampled(weights, is_uneven, generator)
+            kept = resampled(log_weights, generator)
+            if kept is not None:
                 partial.keep(kept)
                 log_drawn, log_given = log_drawn[kept], log_given[kept]
-                mean = log_weights.logsumexp(1, keepdim=True) - np.log(weights.shape[1])
-                log_weights = torch.where(is_uneven[:, None], mean, log_weights)
     return partial.states, log_drawn + log_given, log_weights.flatten()
-
-
-def _resampled(
-    weights: Float[Tensor, "group particle"],
-    is_wanted: Bool[Tensor, "group"],
-    generator: torch.Generator | None,
-) -> Int[Tensor, "batch"]:
-    """Columns that survive, by systematic resampling within the groups that want it."""
-    (groups, particles), device = weights.shape, weights.device
-    numbers = torch.arange(particles, device=device)
-    offset = uniform((groups, 1), generator, dtype=weights.dtype, device=device)
-    points = (numbers + offset) / particles
-    cumulative = weights.cumsum(1)
-    chosen = torch.searchsorted(cumulative / cumulative[:, -1:], points, right=True)
-    chosen = chosen.clamp(max=particles - 1).where(is_wanted[:, None], numbers)
-    return (chosen + particles * torch.arange(groups, device=device)[:, None]).flatten()

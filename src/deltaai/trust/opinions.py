@@ -9,10 +9,11 @@ set of weighted samples of the same posterior:
   ceiling exp(U), so each draw hits a part of p of share m with probability at least m Z / exp(U),
   whatever that part is. Nothing else is claimed for them: in peaked models messages can go one way,
   and have even weights. Only where zeros leave no other way do weights count, and particles are
-  resampled where messages lose too much.
-- *annealed chains* (:mod:`deltaai.mcmc.annealed`), where messages have too little
-  to say: in dense models, and in peaked ones of many states. They start from messages of a
-  flattened model, where these are good, and are cooled from there.
+  resampled where messages lose too much. Where the ceiling is too high it is lowered, in smaller
+  tables (:mod:`deltaai.messages.mini_buckets.tight_messages`).
+- *annealed chains* (:mod:`deltaai.mcmc.annealed`), where messages have too little to say: in dense
+  models, and in peaked ones of many states. They start from messages of a flattened model, where
+  these are good, are cooled from there, and are copied by their weights on the way.
 
 What an opinion can see follows from its own effective number or from its ceiling
 (:attr:`~deltaai.trust.weighted.WeightedSamples.visible_share`). An effective number is itself
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -40,9 +42,9 @@ from deltaai.mcmc import (
     cool,
     planned,
 )
-from deltaai.messages import MessageSampler
+from deltaai.messages import MessageSampler, TightMessages, best_order
 from deltaai.models import FactorGraph, has_zeros
-from deltaai.trust.weighted import WeightedSamples
+from deltaai.trust.weighted import DRAWS_TO_FIND, WeightedSamples
 
 CHECK_SAMPLES = 4000
 # Parts of p of this share should be seen; where messages do not, more is tried.
@@ -52,8 +54,13 @@ _MOST_ENTRIES, _MEMORY = 2**24, 2**29
 _MOST_NEIGHBOURS = 64  # of a variable on average; with more, messages are slow and say nothing
 _BYTES_PER_VALUE = 48  # of one variable in one sample, in all copies of it
 _GROUP_SIZE = 32  # particles that are resampled together
-# Nanoseconds that chains may take, roughly, and the share of samples that is enough if effective.
-_WORK, _WANTED_EFFECTIVE = 2.1e9, 0.1
+# Tightening: entries of all tables, by what it divides the gap between bound and log Z, the gap
+# beyond which chains do better, how many times as long as one pass of large tables it takes, and
+# how many times the usual draws it may need.
+_TIGHTENED_ENTRIES, _GAIN, _HOPELESS_GAP, _TIGHTENING, _MOST_DRAWS = 2**20, 6.0, 5.8, 8, 5
+# Nanoseconds that chains may take, roughly, at first or after messages were tightened in vain, and
+# the share of samples that is enough if effective.
+_WORK, _WORK_AFTER_TIGHTENING, _WANTED_EFFECTIVE = 2.4e9, 1.4e9, 0.1
 
 
 def second_opinion(
@@ -80,15 +87,24 @@ def second_opinion(
         return None
     left = Remainder.given(model, observed)
     asked = _Posterior(model, left.reduced, left.free, observed)
-    found = None
-    is_sparse = left.reduced.markov_graph().num_edges <= _MOST_NEIGHBOURS / 2 * len(left.free)
-    if is_sparse:
-        found = _by_messages(asked, num_samples, generator, budget)
-    if (found is None or found.visible_share > WANTED_SHARE) and not asked.has_zeros:
-        other = _by_chains(asked, num_samples, generator, budget, found)
-        if found is None or (other is not None and other.visible_share < found.visible_share):
-            found = other
+    found = start = None
+    if left.reduced.markov_graph().num_edges <= _MOST_NEIGHBOURS / 2 * len(left.free):
+        found, start = _by_messages(asked, num_samples, generator, budget)
+    if not (asked.has_zeros or _is_enough(found)):
+        found = _seeing_most(found, _by_chains(asked, num_samples, generator, budget, start))
     return found
+
+
+def _is_enough(found: WeightedSamples | None) -> bool:
+    return found is not None and found.visible_share <= WANTED_SHARE
+
+
+def _seeing_most(
+    one: WeightedSamples | None, other: WeightedSamples | None
+) -> WeightedSamples | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return other if other.visible_share < one.visible_share else one
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +136,29 @@ class _Posterior:
             beta=beta,
         )
 
+    def tightened(self, budget: Budget, log_partition: float) -> TightMessages | None:
+        """The same in smaller tables, tightened, where that is likely to be enough.
+
+        Parameters
+        ----------
+        log_partition : an estimate, which tells how far a bound is off.
+        """
+        limits = {
+            "memory_limit": min(_MEMORY, budget.memory // 4),
+            "most_total_entries": _TIGHTENED_ENTRIES,
+        }
+        upper, order = best_order(self.reduced, **limits)
+        if (upper - log_partition) / _GAIN > _HOPELESS_GAP:
+            return None
+        return TightMessages.build(self.reduced, order, **limits)
+
+    def drawn(
+        self, sampler: MessageSampler, num_samples: int, size: int, generator: torch.Generator
+    ) -> WeightedSamples | None:
+        """Samples from messages, in groups of a size; without zeros only the bound counts."""
+        drawn = sampler.draw(-(-num_samples // size), size, generator)
+        return self.samples(drawn, "messages", size, sampler.upper, not self.has_zeros)
+
     def samples(
         self,
         drawn: tuple[torch.Tensor, torch.Tensor],
@@ -141,25 +180,52 @@ class _Posterior:
         return found if found.is_possible else None
 
 
+@dataclass(frozen=True)
+class _Warm:
+    """Messages that chains can start from: at any temperature, and how far their bound is off."""
+
+    at: Callable[[float], MessageSampler]
+    gap: float
+    is_tight: bool = False
+
+
 def _by_messages(
     asked: _Posterior, num_samples: int, generator: torch.Generator, budget: Budget
-) -> WeightedSamples | None:
-    start = time.perf_counter()
+) -> tuple[WeightedSamples | None, _Warm | None]:
+    """Draw from messages, tightened if need be; chains may start from the same."""
+    begun = time.perf_counter()
     try:
         sampler = asked.messages(budget)
     except NotAffordableError:
-        return None
+        return None, None
     found = None
     for size in (1, _GROUP_SIZE) if asked.has_zeros else (1,):
-        if time.perf_counter() - start > budget.seconds_left:  # it would take as long again
+        if time.perf_counter() - begun > budget.seconds_left:  # it would take as long again
             break
-        drawn = sampler.draw(-(-num_samples // size), size, generator)
-        tried = asked.samples(drawn, "messages", size, sampler.upper, not asked.has_zeros)
-        if tried is not None and (found is None or tried.effective > found.effective):
-            found = tried
-        if found is not None and found.visible_share <= WANTED_SHARE:
+        found = _seeing_most(found, asked.drawn(sampler, num_samples, size, generator))
+        if _is_enough(found):
             break
-    return found
+    if found is None or _is_enough(found):
+        return found, None
+    log_partition = found.estimate.log_partition
+    warm = _Warm(partial(asked.messages, budget), sampler.upper - log_partition)
+    seconds = time.perf_counter() - begun
+    if _TIGHTENING * seconds > budget.seconds_left:
+        return found, warm
+    try:
+        with budget.watched("the second opinion"):
+            tight = asked.tightened(budget, log_partition)
+            if tight is None:
+                return found, warm
+            sampler = tight.at()
+    except (NotAffordableError, TimeLimitError):
+        return found, warm
+    # As many draws as make the wanted share certain, within reason.
+    gap = sampler.upper - log_partition
+    needed = 1.2 * DRAWS_TO_FIND * math.exp(min(gap, 700.0)) / WANTED_SHARE
+    count = round(min(max(num_samples, needed), _MOST_DRAWS * num_samples))
+    found = _seeing_most(found, asked.drawn(sampler, count, 1, generator))
+    return found, _Warm(tight.at, gap, is_tight=True)
 
 
 def _by_chains(
@@ -167,24 +233,23 @@ def _by_chains(
     num_samples: int,
     generator: torch.Generator,
     budget: Budget,
-    messages: WeightedSamples | None,
+    warm: _Warm | None,
 ) -> WeightedSamples | None:
     """Cool chains, from messages where there are some: those of the model itself tell how far."""
-    work = min(_WORK * max(num_samples / CHECK_SAMPLES, 1.0), 1e9 * budget.seconds_left / 2)
+    work = _WORK if warm is None or not warm.is_tight else _WORK_AFTER_TIGHTENING
+    work = min(work * max(num_samples / CHECK_SAMPLES, 1.0), 1e9 * budget.seconds_left / 2)
     watch = budget.watching("the second opinion")
     kernel = GibbsKernel(asked.reduced)
     start = MessageStart(kernel)
     try:
-        if messages is not None:
-            gap = messages.upper - messages.estimate.log_partition
-            likely = LARGEST_GAP / max(gap, LARGEST_GAP)
-            at_beta = partial(asked.messages, budget)
-            start = MessageStart.coldest(kernel, generator, at_beta, likely, watch)
+        if warm is not None:
+            likely = LARGEST_GAP / max(warm.gap, LARGEST_GAP)
+            start = MessageStart.coldest(kernel, generator, warm.at, likely, watch)
         pilot = start.draw(PILOT_CHAINS, generator)
-        wanted = _WANTED_EFFECTIVE * num_samples
+        wanted = max(_WANTED_EFFECTIVE * num_samples, DRAWS_TO_FIND / WANTED_SHARE)
         plan = planned(kernel, pilot, work, num_samples, wanted, generator, watch)
         begun = start.draw(plan.num_chains, generator)
-        states, increments = cool(kernel, begun, plan.betas, plan.num_sweeps, generator, watch)
+        cooled = cool(kernel, begun, plan.betas, plan.num_sweeps, generator, watch, may_meet=True)
     except TimeLimitError:
         return None
-    return asked.samples((states, begun.log_weights + increments.sum(0)), "annealed chains")
+    return asked.samples(cooled.families(generator), "annealed chains")

@@ -55,7 +55,7 @@ _SWEEPS = 10  # that move resampled samples; halves the error where evidence is 
 _BOUND_GROUPS = 25
 _BOUND_CONFIDENCE = 0.975
 # Draws, times the share of a part, that find it with 95 % probability.
-_DRAWS_TO_FIND = -math.log(0.05)
+DRAWS_TO_FIND = -math.log(0.05)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +114,7 @@ class WeightedSamples:
         """
         if self.is_certain:
             return self.certain_share
-        return min(_DRAWS_TO_FIND / self.effective, self.certain_share)
+        return min(DRAWS_TO_FIND / self.effective, self.certain_share)
 
     @property
     def certain_share(self) -> float:
@@ -124,7 +124,7 @@ class WeightedSamples:
         m Z / exp(U) at least. An estimate of Z that is too low only makes this larger.
         """
         ceiling = math.exp(min(self.upper - self.estimate.log_partition, 700.0))
-        return min(_DRAWS_TO_FIND * ceiling / self.num_groups, 1.0)
+        return min(DRAWS_TO_FIND * ceiling / self.num_groups, 1.0)
 
     @property
     def largest_error(self) -> float:

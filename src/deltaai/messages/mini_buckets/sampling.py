@@ -30,14 +30,12 @@ from torch import Tensor
 from deltaai.errors import NotAffordableError, format_bytes
 from deltaai.exact import LogTable, sorted_tables
 from deltaai.graphs import Elimination, eliminate, min_fill_order
-from deltaai.messages.mini_buckets.partition import largest_affordable_plan
+from deltaai.messages.mini_buckets.partition import MiniBucketPlan, largest_affordable_plan
 from deltaai.messages.mini_buckets.passes import MiniBucketPasses
 from deltaai.models import FactorGraph, States
+from deltaai.resampling import resampled
 from deltaai.threads import limited_threads
 from deltaai.watch import look
-
-# Particles of a group are resampled when fewer than this share of them is effective.
-_RESAMPLE_BELOW = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +68,54 @@ class _Step:
 
     tables: tuple[_Lookup, ...]
     messages: tuple[_Lookup, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Tables of a model's mini-buckets in one order, and what passes messages between them."""
+
+    model: FactorGraph
+    elimination: Elimination
+    plan: MiniBucketPlan
+    passes: MiniBucketPasses
+    constant: float
+
+    @classmethod
+    def of(
+        cls,
+        model: FactorGraph,
+        elimination: Elimination,
+        memory_limit: int,
+        most_total_entries: int,
+        *,
+        i_bound: int | None = None,
+        beta: float = 1.0,
+    ) -> Tables:
+        """Make tables as large as the limits allow; those of :meth:`MessageSampler.build`."""
+        factors, constant = sorted_tables(model, elimination.order)
+        if beta != 1:
+            scaled = [(table.values * beta, table.values == -math.inf) for table in factors]
+            factors = [
+                LogTable(table.scope, values.masked_fill_(is_zero, -math.inf))
+                for table, (values, is_zero) in zip(factors, scaled, strict=True)
+            ]
+            constant *= beta
+        states = model.num_states.tolist()
+        plan = largest_affordable_plan(
+            [table.scope for table in factors],
+            [states[vertex] for vertex in elimination.order],
+            memory_limit=memory_limit // 2,  # tables are kept beside what a pass needs
+            most_total_entries=most_total_entries,
+            most_variables=None if i_bound is None else i_bound + 1,
+        )
+        if plan.memory > memory_limit:
+            raise NotAffordableError(
+                f"messages need at least about {format_bytes(plan.memory)} and the memory limit is "
+                f"{format_bytes(memory_limit)}; raise the limit"
+            )
+        return cls(
+            model, elimination, plan, MiniBucketPasses(plan, factors, model.device), constant
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,42 +168,29 @@ class MessageSampler:
         if elimination is None:
             graph = model.markov_graph()
             elimination = eliminate(graph, min_fill_order(graph))
-        factors, constant = sorted_tables(model, elimination.order)
-        if beta != 1:
-            scaled = [(table.values * beta, table.values == -math.inf) for table in factors]
-            factors = [
-                LogTable(table.scope, values.masked_fill_(is_zero, -math.inf))
-                for table, (values, is_zero) in zip(factors, scaled, strict=True)
-            ]
-            constant *= beta
-        states = model.num_states.tolist()
-        plan = largest_affordable_plan(
-            [table.scope for table in factors],
-            [states[vertex] for vertex in elimination.order],
-            memory_limit=memory_limit // 2,  # tables are kept beside what a pass needs
-            most_total_entries=most_total_entries,
-            most_variables=None if i_bound is None else i_bound + 1,
+        tables = Tables.of(
+            model, elimination, memory_limit, most_total_entries, i_bound=i_bound, beta=beta
         )
-        if plan.memory > memory_limit:
-            raise NotAffordableError(
-                f"messages need at least about {format_bytes(plan.memory)} and the memory limit is "
-                f"{format_bytes(memory_limit)}; raise the limit"
-            )
-        passes = MiniBucketPasses(plan, factors, model.device)
-        upper = constant + passes.up(is_matching=True)
-        sizes, device = plan.sizes, model.device
+        return cls.drawing_from(tables, tables.passes.up(is_matching=True))
+
+    @classmethod
+    def drawing_from(cls, tables: Tables, upper: float) -> MessageSampler:
+        """Keep what a pass up has left in its tables."""
+        plan, passes = tables.plan, tables.passes
+        sizes, device = plan.sizes, tables.model.device
         steps: list[_Step] = []
         for bucket in plan.buckets:
             look()
-            tables, messages = [], []
+            kept, messages = [], []
             for number in bucket:
                 front, size = plan.mini_buckets[number].front, sizes[len(steps)]
                 table = passes.table(number).view(size, -1)
-                tables.append(_lookup(front, sizes, table, device))
+                kept.append(_lookup(front, sizes, table, device))
                 if len(bucket) > 1:
                     messages.append(_lookup(front, sizes, passes.message(number)[None], device))
-            steps.append(_Step(tuple(tables), tuple(messages)))
-        return cls(model, elimination.order, tuple(steps), upper, plan.is_exact)
+            steps.append(_Step(tuple(kept), tuple(messages)))
+        upper += tables.constant
+        return cls(tables.model, tables.elimination.order, tuple(steps), upper, plan.is_exact)
 
     @limited_threads(1)
     def draw(
@@ -181,36 +214,13 @@ class MessageSampler:
                 # Once impossible, always impossible: -inf less -inf would be no number.
                 log_weights.masked_fill_(log_weights.isnan(), -math.inf)
                 if group_size > 1:
-                    kept = self._resampled(log_weights.view(num_groups, -1), generator)
+                    kept = resampled(log_weights.view(num_groups, -1), generator)
                     if kept is not None:
                         columns, logits = columns[:, kept], logits[:, kept]
             columns[place] = _drawn(logits, generator)
         states = torch.empty(count, len(self.order), dtype=torch.long, device=device)
         states[:, list(self.order)] = columns.T.long()
         return states, log_weights
-
-    @staticmethod
-    def _resampled(
-        log_weights: Float64[Tensor, "group particle"], generator: torch.Generator
-    ) -> Int[Tensor, "sample"] | None:
-        """Columns that survive, if some group is uneven; their weights are evened in place."""
-        groups, particles = log_weights.shape
-        weights = log_weights.softmax(1).nan_to_num(1 / particles)  # all dead: stay as they are
-        is_uneven = 1 / weights.square().sum(1) < _RESAMPLE_BELOW * particles
-        if not bool(is_uneven.any()):
-            return None
-        numbers = torch.arange(particles, device=log_weights.device)
-        offset = torch.rand(
-            groups, 1, generator=generator, dtype=torch.float64, device=log_weights.device
-        )
-        cumulative = weights.cumsum(1)
-        points = (numbers + offset) / particles * cumulative[:, -1:]
-        chosen = torch.searchsorted(cumulative, points, right=True).clamp(max=particles - 1)
-        chosen = chosen.where(is_uneven[:, None], numbers)
-        mean = log_weights.logsumexp(1, keepdim=True) - math.log(particles)
-        log_weights.copy_(mean.where(is_uneven[:, None], log_weights))
-        first = particles * torch.arange(groups, device=log_weights.device)[:, None]
-        return (chosen + first).flatten()
 
 
 def _lookup(

@@ -27,7 +27,13 @@ _NUM_CORRECTIONS = 6  # steps that the method remembers
 _SMALLEST_GAIN = 1e-5  # of a step, as part of all gain so far (or of one nat), to go on
 
 
-def tighten(passes: MiniBucketPasses, num_iterations: int, report: Callable[[int], None]) -> float:
+def tighten(
+    passes: MiniBucketPasses,
+    num_iterations: int,
+    report: Callable[[int], None],
+    *,
+    leaves_best: bool = False,
+) -> float:
     """Move shifts and weights along the slopes; return the lowest bound seen.
 
     Parameters
@@ -35,20 +41,26 @@ def tighten(passes: MiniBucketPasses, num_iterations: int, report: Callable[[int
     passes : tables of a plan that splits something; its matched bound must be finite.
     num_iterations : times the bound and its slopes are computed, about.
     report : told how many were.
+    leaves_best : whether the tables are to be left as they were at the lowest bound, which takes
+        one more pass; otherwise they are as at the last one.
     """
     matched = passes.up(is_matching=True)
     base = {variable: shifts.clone() for variable, shifts in passes.shifts.items()}
     seen = [matched]
+    length = sum(shifts.numel() + len(shifts) for shifts in passes.shifts.values())
+    best = np.zeros(length)
 
     def bound(x: Float[np.ndarray, "number"]) -> tuple[float, Float[np.ndarray, "number"]]:
+        nonlocal best
         shares = _apply(passes, base, x)
         upper = passes.up()
+        if upper < min(seen):
+            best = x.copy()
         seen.append(upper)
         report(len(seen) - 1)
         # Counted from the matched bound, so that the stopping rule does not depend on log Z.
         return upper - matched, _slopes(passes, shares)
 
-    length = sum(shifts.numel() + len(shifts) for shifts in passes.shifts.values())
     options = {
         "maxfun": num_iterations,
         "maxcor": _NUM_CORRECTIONS,
@@ -56,9 +68,10 @@ def tighten(passes: MiniBucketPasses, num_iterations: int, report: Callable[[int
         "gtol": 0.0,
     }
     with suppress(TimeLimitError):  # of the report: every number on the way is a bound
-        scipy.optimize.minimize(
-            bound, np.zeros(length), jac=True, method="L-BFGS-B", options=options
-        )
+        scipy.optimize.minimize(bound, best, jac=True, method="L-BFGS-B", options=options)
+    if leaves_best:
+        _apply(passes, base, best)
+        passes.up()
     return min(seen)
 
 
