@@ -34,18 +34,21 @@ def models():
     zoo = dai.zoo
     for sigma in (0.2, 0.5, 1.0, 2.0):
         yield f"Ising lattice 16 x 16, sigma {sigma}", zoo.ising_lattice(16, sigma, 0)
-    for sigma in (0.5, 1.0, 2.0):
+    for sigma in (0.5, 1.0):
         yield f"Ising torus 16 x 16, sigma {sigma}", zoo.ising_torus(16, sigma, 0)
-    for sigma in (0.5, 1.0, 2.0):
+    for side, sigma in ((14, 2.0), (16, 2.0), (16, 3.0)):
+        for seed in range(3):
+            name = f"Ising torus {side} x {side}, sigma {sigma}, seed {seed}"
+            yield name, zoo.ising_torus(side, sigma, seed)
+    for sigma in (0.5, 1.0, 2.0, 3.0):
         yield f"Potts lattice 16 x 16, 4 states, sigma {sigma}", zoo.potts_lattice(16, 4, sigma, 0)
     for sigma in (0.5, 1.0):
         yield f"factor lattice 16 x 16, sigma {sigma}", zoo.factor_lattice(16, sigma, 0)
-    yield (
-        "random factors of three, 200 variables",
-        zoo.random_factor_graph(
-            num_variables=200, num_factors=400, max_arity=3, max_states=3, scale=1.0, seed=0
-        ),
-    )
+    for count, scale in ((400, 1.0), (600, 2.0)):
+        model = zoo.random_factor_graph(
+            num_variables=200, num_factors=count, max_arity=3, max_states=3, scale=scale, seed=0
+        )
+        yield f"{count} random factors of three, 200 variables, scale {scale}", model
     for size, sigma in [(50, 0.5), (50, 1.0), (50, 2.0), (100, 1.0), (200, 1.0)]:
         yield f"complete graph of {size} spins, sigma {sigma}", dense(size, sigma, 0)
 

@@ -14,13 +14,11 @@ import contextlib
 import time
 
 import torch
-from deltaai.fitting.proposals import build_proposal
 
 import deltaai as dai
 from deltaai.fitting.defaults import suitable_config, suitable_graph, suitable_hidden
-from deltaai.sampling.orders import Orders
-from deltaai.training.loop import Trainer
-from deltaai.training.tasks import task_of
+from deltaai.fitting.runs import set_up_run
+from deltaai.fitting.spec import SamplerSpec
 from measure import header, ratios, spread
 from paper_configuration import run
 
@@ -34,9 +32,9 @@ def ours(kind, seed):
     x = exact.sample(4000, torch.Generator().manual_seed(0))
     best = -float(exact.log_prob(x).mean())
     start = time.perf_counter()
-    orders = Orders.of(suitable_graph(model), kind)
     hidden = suitable_hidden(model, "local")
-    proposal = build_proposal(model, orders, hidden, seed=seed)
+    spec = SamplerSpec(orders=kind, family="local", hidden=hidden)
+    proposal, orders = spec.build(model, suitable_graph(model), seed=seed)
     config = suitable_config(
         model,
         proposal.layout,
@@ -48,8 +46,8 @@ def ours(kind, seed):
         target_ess=None,
         target_kl=None,
     )
-    trainer = Trainer(task_of(config, proposal, orders), config)
-    judge = dai.Sampler(model, proposal, orders, config)
+    judge = dai.Sampler(model, proposal, orders, config, spec)
+    trainer = set_up_run(judge)
     measuring = 0.0
     reached: dict[str, float] = {}
 

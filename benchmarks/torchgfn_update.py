@@ -26,15 +26,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import torch
-from deltaai.fitting.proposals import build_proposal
 
 from deltaai.experiments.harness.samplers import any_order
 from deltaai.fitting.defaults import suitable_graph, suitable_hidden
+from deltaai.fitting.runs import set_up_run
+from deltaai.fitting.sampler import Sampler
+from deltaai.fitting.spec import SamplerSpec
 from deltaai.models import zoo
-from deltaai.sampling.orders import Orders
 from deltaai.training.config import TrainingConfig
-from deltaai.training.loop import Trainer
-from deltaai.training.tasks import task_of
 from measure import header, ratios, spread
 
 HIDDEN, DEPTH = 512, 3
@@ -46,8 +45,8 @@ class Enough(Exception):
 
 def structured(model, kind, batch):
     """Return a trainer of the structured sampler."""
-    orders = Orders.of(suitable_graph(model), kind)
-    proposal = build_proposal(model, orders, suitable_hidden(model, "local"))
+    spec = SamplerSpec(orders=kind, family="local", hidden=suitable_hidden(model, "local"))
+    proposal, orders = spec.build(model, suitable_graph(model))
     start = model.num_variables * math.log(2)
     config = TrainingConfig(
         objective="tb",
@@ -56,7 +55,7 @@ def structured(model, kind, batch):
         evaluate_every=0,
         log_partition=start,
     )
-    return Trainer(task_of(config, proposal, orders), config)
+    return set_up_run(Sampler(model, proposal, orders, config, spec))
 
 
 def updates(trainer, number):

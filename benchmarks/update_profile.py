@@ -9,14 +9,13 @@ import argparse
 import time
 
 import torch
-from deltaai.fitting.proposals import build_proposal
 from torch.profiler import ProfilerActivity, profile
 
+from deltaai.fitting.spec import SamplerSpec
 from deltaai.graphs import ChordalGraph, eliminate, min_fill_order
 from deltaai.models import zoo
 from deltaai.objectives import delta_residuals, draw_alternatives, prepare_delta
 from deltaai.sampling.ancestral import Schedule, sample_ancestrally
-from deltaai.sampling.orders import Orders
 from deltaai.sampling.policies import ON_POLICY
 from measure import header
 
@@ -47,8 +46,8 @@ def main() -> None:
     model = zoo.ising_lattice(side=options.side, sigma=0.2, seed=0)
     graph = model.markov_graph()
     chordal = ChordalGraph.from_elimination(eliminate(graph, min_fill_order(graph)))
-    orders = Orders.of(chordal, "one")
-    proposal = build_proposal(model, orders, options.hidden)
+    spec = SamplerSpec(orders="one", family="local", hidden=options.hidden)
+    proposal, orders = spec.build(model, chordal)
     schedule = Schedule.build(proposal, [orders.fixed], masks=False)
     generator = torch.Generator().manual_seed(0)
 
