@@ -11,7 +11,7 @@ import statistics
 from pathlib import Path
 
 import deltaai
-from measure import child, header, ratios, spread, work
+from measure import child, header, load_ours, ratios, spread, work
 
 NETWORKS = [
     *("asia", "cancer", "earthquake", "survey", "sachs", "child", "alarm", "hepar2", "water"),
@@ -21,6 +21,7 @@ NETWORKS = [
 
 def ours(path, memory_limit):
     model = deltaai.read(path)
+    load_ours()
 
     def run():
         engine = deltaai.exact(model, memory_limit=memory_limit)

@@ -10,13 +10,14 @@ import argparse
 import statistics
 
 from deltaai.models import zoo
-from measure import child, header, ratios, spread, work
+from measure import child, header, load_ours, ratios, spread, work
 
 
 def ours(side):
     import deltaai
 
     model = zoo.spin_glass_grid(side=side, seed=0)
+    load_ours()
 
     def run():
         engine = deltaai.exact(model)

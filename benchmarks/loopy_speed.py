@@ -31,7 +31,7 @@ import psutil
 import torch
 
 from deltaai.messages import loopy_belief_propagation
-from deltaai.messages.loopy.propagation import propagation as loopy
+from deltaai.messages.loopy.log_odds import LogOddsMessages
 from deltaai.models import zoo
 from measure import header, ratios, spread
 
@@ -44,7 +44,7 @@ def ours(kind, job):
     if kind == "to convergence":
         settings |= {"tolerance": 1e-6, "num_iterations": 10_000}
     if kind == "general":
-        loopy.LogOddsMessages.fits = staticmethod(lambda potentials: False)
+        LogOddsMessages.fits = staticmethod(lambda potentials: False)
     rows = []
     for _ in range(job["repeats"] + 1):
         wall, cpu = time.perf_counter(), time.process_time()

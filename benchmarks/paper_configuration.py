@@ -25,9 +25,9 @@ from deltaai.conditionals.mae import MaskedAutoencoder
 from deltaai.exact import exact
 from deltaai.graphs import chordal_completion, random_dag
 from deltaai.models import zoo
-from deltaai.objectives.delta import draw_alternatives
 from deltaai.objectives.sub_dag import (
     prepare_sub_dags,
+    propose_centres,
     sample_sub_dags,
     sub_dag_residuals,
 )
@@ -104,7 +104,7 @@ def run(
         )
         groups = [{"params": list(conditionals.parameters()), "lr": learning_rate}]
     optimiser = torch.optim.Adam(groups)
-    proposal = Proposal(model, conditionals, is_informed=is_informed)
+    proposal = Proposal(model, conditionals, knowledge=is_informed)
     planner = SubDagPlanner(proposal, chordal)
     variables = [*range(model.num_variables)] * sub_dags
     policy = Policy(temperature=temperature)
@@ -116,10 +116,9 @@ def run(
         start = time.perf_counter()
         if update % redraw_every == 0:
             plan = planner.draw(variables, rng)
-            centre_states = model.num_states[plan.variables[plan.centres]]
             drawing += time.perf_counter() - start
         states = sample_sub_dags(proposal, plan, samples, policy=policy, generator=generator)
-        alternatives = draw_alternatives(states[plan.centres], centre_states, generator)
+        alternatives = propose_centres(proposal, plan, states, generator)
         batch = prepare_sub_dags(proposal, plan, states, alternatives)
         loss = sub_dag_residuals(proposal, plan, batch).square().mean()
         optimiser.zero_grad()

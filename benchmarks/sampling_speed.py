@@ -15,8 +15,8 @@ import time
 import torch
 
 import deltaai as dai
+from deltaai.mcmc import GibbsKernel
 from deltaai.metrics.chains import chain_diagnostics
-from deltaai.sampling import GibbsKernel
 from measure import header, spread
 
 

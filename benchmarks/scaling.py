@@ -16,8 +16,12 @@ import torch
 from deltaai.conditionals import Layout, LocalConditionals, Proposal
 from deltaai.graphs import chordal_completion, min_fill_order
 from deltaai.models import zoo
-from deltaai.objectives import draw_alternatives
-from deltaai.objectives.sub_dag import prepare_sub_dags, sample_sub_dags, sub_dag_residuals
+from deltaai.objectives.sub_dag import (
+    prepare_sub_dags,
+    propose_centres,
+    sample_sub_dags,
+    sub_dag_residuals,
+)
 from deltaai.objectives.sub_dag_plan import SubDagPlanner
 from deltaai.sampling.policies import ON_POLICY
 from measure import header
@@ -46,11 +50,10 @@ def measure(model, samples, updates, hidden):
     start = time.perf_counter()
     plan = planner.draw(range(model.num_variables), np.random.default_rng(0))
     planning = time.perf_counter() - start
-    centres = model.num_states[plan.variables[plan.centres]]
     start = time.perf_counter()
     for _ in range(updates):
         states = sample_sub_dags(proposal, plan, samples, policy=ON_POLICY, generator=generator)
-        others = draw_alternatives(states[plan.centres], centres, generator)
+        others = propose_centres(proposal, plan, states, generator)
         batch = prepare_sub_dags(proposal, plan, states, others)
         loss = sub_dag_residuals(proposal, plan, batch).square().mean()
         optimizer.zero_grad(set_to_none=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import deltaai
-from measure import child, header, work
+from measure import child, header, load_ours, work
 from uai_reference import reference_log10_z, reference_marginals
 
 WITHIN_LOG10_Z, WITHIN_MARGINAL = 0.1, 0.02
@@ -23,6 +23,7 @@ WITHIN_LOG10_Z, WITHIN_MARGINAL = 0.1, 0.02
 def ask(folder, name, method, limit, seconds):
     model = deltaai.read(folder / f"{name}.uai")
     evidence = deltaai.read_evidence(folder / f"{name}.uai.evid", model)
+    load_ours()
 
     def run():
         try:

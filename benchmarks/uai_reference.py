@@ -14,7 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import deltaai
-from measure import child, header, work
+from measure import child, header, load_ours, work
 
 
 def reference_log10_z(path: Path) -> str:
@@ -42,6 +42,7 @@ def digits_off(value: float, printed: str) -> float:
 def solve(folder: Path, name: str, limit: int):
     model = deltaai.read(folder / f"{name}.uai")
     evidence = deltaai.read_evidence(folder / f"{name}.uai.evid", model)
+    load_ours()
 
     def run():
         planned = deltaai.plan(model, evidence, memory_limit=limit)

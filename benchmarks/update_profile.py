@@ -14,7 +14,7 @@ from torch.profiler import ProfilerActivity, profile
 from deltaai.fitting.spec import SamplerSpec
 from deltaai.graphs import ChordalGraph, eliminate, min_fill_order
 from deltaai.models import zoo
-from deltaai.objectives import delta_residuals, draw_alternatives, prepare_delta
+from deltaai.objectives import delta_residuals, prepare_delta
 from deltaai.sampling.ancestral import Schedule, sample_ancestrally
 from deltaai.sampling.policies import ON_POLICY
 from measure import header
@@ -57,7 +57,7 @@ def main() -> None:
         )[0].flatten(1)
 
     x = draw()
-    alternatives = draw_alternatives(x, model.num_states, generator)
+    alternatives = proposal.layout.encoding.propose(x, generator)
     batch = prepare_delta(proposal, x, alternatives)
     drawing = min(_timed(draw) for _ in range(5))
     preparing = min(_timed(lambda: prepare_delta(proposal, x, alternatives)) for _ in range(5))
