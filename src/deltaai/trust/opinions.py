@@ -51,16 +51,20 @@ CHECK_SAMPLES = 4000
 WANTED_SHARE = 0.05
 # Entries of all tables of messages: some tenths of a second, and a few hundred megabytes at most.
 _MOST_ENTRIES, _MEMORY = 2**24, 2**29
-_MOST_NEIGHBOURS = 64  # of a variable on average; with more, messages are slow and say nothing
+# Neighbours of a variable, on average: with more than the first, messages are slow and say nothing;
+# with more than the second, tightening them is not worth it.
+_MOST_NEIGHBOURS, _FEW_NEIGHBOURS = 64, 12
 _BYTES_PER_VALUE = 48  # of one variable in one sample, in all copies of it
 _GROUP_SIZE = 32  # particles that are resampled together
-# Tightening: entries of all tables, by what it divides the gap between bound and log Z, the gap
-# beyond which chains do better, how many times as long as one pass of large tables it takes, and
-# how many times the usual draws it may need.
-_TIGHTENED_ENTRIES, _GAIN, _HOPELESS_GAP, _TIGHTENING, _MOST_DRAWS = 2**20, 6.0, 5.8, 8, 5
+# Tightening: entries of small tables, iterations with large and with small ones, by what they
+# divide the gap between bound and log Z; how many times as long as one pass of large tables it
+# takes, and how many times the usual draws it may need.
+_SMALL_TABLES, _FEW, _MANY = 2**20, 6, 16
+_GAIN_OF_FEW, _GAIN_OF_MANY = 2.5, 6.0
+_TIGHTENING, _MOST_DRAWS = 8, 5
 # Nanoseconds that chains may take, roughly, at first or after messages were tightened in vain, and
 # the share of samples that is enough if effective.
-_WORK, _WORK_AFTER_TIGHTENING, _WANTED_EFFECTIVE = 2.4e9, 1.4e9, 0.1
+_WORK, _WORK_AFTER_TIGHTENING, _WANTED_EFFECTIVE = 2.1e9, 1.4e9, 0.1
 
 
 def second_opinion(
@@ -81,14 +85,13 @@ def second_opinion(
     budget : what it may use; what would take more is left out.
     """
     budget = Budget.of() if budget is None else budget
-    bytes_each = _BYTES_PER_VALUE * max(model.num_variables, 1)
-    num_samples = min(num_samples, budget.memory // 2 // bytes_each)
+    num_samples = min(num_samples, _affordable(model, budget))
     if num_samples < 1 or budget.is_over:
         return None
     left = Remainder.given(model, observed)
     asked = _Posterior(model, left.reduced, left.free, observed)
     found = start = None
-    if left.reduced.markov_graph().num_edges <= _MOST_NEIGHBOURS / 2 * len(left.free):
+    if asked.neighbours <= _MOST_NEIGHBOURS:
         found, start = _by_messages(asked, num_samples, generator, budget)
     if not (asked.has_zeros or _is_enough(found)):
         found = _seeing_most(found, _by_chains(asked, num_samples, generator, budget, start))
@@ -122,6 +125,11 @@ class _Posterior:
         return has_zeros(self.reduced)
 
     @cached_property
+    def neighbours(self) -> float:
+        """Of a variable, on average."""
+        return 2 * self.reduced.markov_graph().num_edges / max(len(self.free), 1)
+
+    @cached_property
     def _elimination(self) -> Elimination:
         graph = self.reduced.markov_graph()
         return eliminate(graph, min_fill_order(graph))
@@ -136,21 +144,29 @@ class _Posterior:
             beta=beta,
         )
 
-    def tightened(self, budget: Budget, log_partition: float) -> TightMessages | None:
-        """The same in smaller tables, tightened, where that is likely to be enough.
+    def tightened(self, budget: Budget, gap: float, log_partition: float) -> TightMessages | None:
+        """The same with a tighter bound, where that is likely to be enough.
+
+        Many iterations with small tables in the best of several orders, or a few with the same
+        large ones.
 
         Parameters
         ----------
-        log_partition : an estimate, which tells how far a bound is off.
+        gap : between the bound of messages that were only matched and log Z.
+        log_partition : an estimate of log Z.
         """
-        limits = {
-            "memory_limit": min(_MEMORY, budget.memory // 4),
-            "most_total_entries": _TIGHTENED_ENTRIES,
-        }
-        upper, order = best_order(self.reduced, **limits)
-        if (upper - log_partition) / _GAIN > _HOPELESS_GAP:
+        if self.neighbours > _FEW_NEIGHBOURS:
             return None
-        return TightMessages.build(self.reduced, order, **limits)
+        memory = min(_MEMORY, budget.memory // 4)
+        limits = {"memory_limit": memory, "most_total_entries": _SMALL_TABLES}
+        upper, order = best_order(self.reduced, **limits)
+        tries = _MANY
+        if (upper - log_partition) / _GAIN_OF_MANY > LARGEST_GAP:
+            if gap / _GAIN_OF_FEW > LARGEST_GAP:
+                return None
+            limits["most_total_entries"] = _MOST_ENTRIES
+            order, tries = self._elimination, _FEW
+        return TightMessages.build(self.reduced, order, num_iterations=tries, **limits)
 
     def drawn(
         self, sampler: MessageSampler, num_samples: int, size: int, generator: torch.Generator
@@ -209,23 +225,32 @@ def _by_messages(
         return found, None
     log_partition = found.estimate.log_partition
     warm = _Warm(partial(asked.messages, budget), sampler.upper - log_partition)
-    seconds = time.perf_counter() - begun
-    if _TIGHTENING * seconds > budget.seconds_left:
+    most = min(_MOST_DRAWS * num_samples, _affordable(asked.model, budget))
+    if (count := _draws_for(warm.gap)) <= most and not asked.has_zeros:
+        return _seeing_most(found, asked.drawn(sampler, count, 1, generator)), warm
+    if _TIGHTENING * (time.perf_counter() - begun) > budget.seconds_left:
         return found, warm
     try:
         with budget.watched("the second opinion"):
-            tight = asked.tightened(budget, log_partition)
-            if tight is None:
-                return found, warm
-            sampler = tight.at()
+            tight = asked.tightened(budget, warm.gap, log_partition)
+            tighter = None if tight is None else tight.at()
     except (NotAffordableError, TimeLimitError):
+        tight = tighter = None
+    if tight is None or tighter is None:
         return found, warm
-    # As many draws as make the wanted share certain, within reason.
-    gap = sampler.upper - log_partition
-    needed = 1.2 * DRAWS_TO_FIND * math.exp(min(gap, 700.0)) / WANTED_SHARE
-    count = round(min(max(num_samples, needed), _MOST_DRAWS * num_samples))
-    found = _seeing_most(found, asked.drawn(sampler, count, 1, generator))
-    return found, _Warm(tight.at, gap, is_tight=True)
+    warm = _Warm(tight.at, tighter.upper - log_partition, is_tight=True)
+    count = min(max(num_samples, _draws_for(warm.gap)), most)
+    return _seeing_most(found, asked.drawn(tighter, count, 1, generator)), warm
+
+
+def _draws_for(gap: float) -> int:
+    """Draws from messages that hit the wanted share for certain, with something to spare."""
+    return round(1.2 * DRAWS_TO_FIND * math.exp(min(gap, 30.0)) / WANTED_SHARE)
+
+
+def _affordable(model: FactorGraph, budget: Budget) -> int:
+    """Samples that fit into memory."""
+    return budget.memory // 2 // (_BYTES_PER_VALUE * max(model.num_variables, 1))
 
 
 def _by_chains(
