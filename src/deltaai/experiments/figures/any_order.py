@@ -78,6 +78,7 @@ EXPERIMENT = Experiment(
     thresholds=(10.0, 3.0, 1.0, 0.1),
     notes=(
         "The NLL of any-order samplers is estimated from backward paths (8 a state at scale "
-        "small), an upper bound on average; the structured ones have it exactly."
+        "small), an upper bound on average; the structured ones have it exactly. Only *Δ-AI, our "
+        "defaults* may have a global phase after its local updates."
     ),
 )

@@ -3,6 +3,11 @@
 Measurements are spread evenly over the logarithm of time, since all methods are compared over
 orders of magnitude. The clock is wall-clock, and stands still while something is measured; CPU
 seconds go into the table beside it, for they tell how much of the time neighbours took.
+
+A run of several phases also says in which it is: ``is_global_phase`` is 1 from the first update
+after the local ones on, where there is a measurement of its own, and ``is_global_phase_undone``
+says at the end whether q from before was taken back. A phase that the time limit cuts off is
+neither judged nor undone.
 """
 
 from __future__ import annotations
@@ -12,7 +17,10 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 
+import torch
+
 from deltaai.experiments.harness.parts import Row
+from deltaai.experiments.harness.results import GLOBAL_PHASE, GLOBAL_PHASE_UNDONE
 from deltaai.mcmc import StateT
 from deltaai.training import Trainer, TrainingProgress
 
@@ -59,19 +67,43 @@ class _TimeIsOver(Exception):
 
 def training_curve(trainer: Trainer, measure: Measure, time_limit: float | int) -> Iterator[Row]:
     """Train for a time; measure before the first update, now and then, and at the end."""
-    watch = StopWatch(time_limit)
-    rows = watch.measured(0, measure)
+    watch, has_phases = StopWatch(time_limit), len(trainer.phases) > 1
+
+    def measure_all() -> dict[str, float]:
+        return measure() | ({GLOBAL_PHASE: float(_is_global(trainer))} if has_phases else {})
+
+    rows = watch.measured(0, measure_all)
 
     def look(progress: TrainingProgress) -> None:
         if watch.is_over:
             raise _TimeIsOver
-        if watch.seconds >= watch.due:
-            rows.extend(watch.measured(progress.step, measure))
+        begins = _is_global(trainer) and trainer.phase_step == 1
+        if begins or watch.seconds >= watch.due:
+            rows.extend(watch.measured(progress.step, measure_all))
 
+    is_cut_off = True
     with suppress(_TimeIsOver):
         trainer.run(watch=look)
-    rows.extend(watch.measured(trainer.step, measure))
+        is_cut_off = False
+    rows.extend(watch.measured(trainer.step, measure_all))
+    if has_phases:
+        is_undone = not is_cut_off and _is_global(trainer) and _is_as_before(trainer)
+        last = rows[-1]
+        rows.append(Row(last.step, last.seconds, GLOBAL_PHASE_UNDONE, float(is_undone)))
     yield from rows
+
+
+def _is_global(trainer: Trainer) -> bool:
+    """Whether updates of a later phase were made; one that is not worth it makes none."""
+    return trainer.number > 0 and trainer.phase_step > 0
+
+
+def _is_as_before(trainer: Trainer) -> bool:
+    """Whether q has the weights from before the phase."""
+    if trainer.kept is None:
+        return False
+    now = trainer.phase.task.trained.state_dict()
+    return all(torch.equal(now[name], value) for name, value in trainer.kept.weights.items())
 
 
 def chain_curve(

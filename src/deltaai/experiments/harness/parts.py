@@ -105,7 +105,8 @@ class Experiment:
     title : heading of the picture and the summary.
     description : one line for lists.
     metric : name of the metric that is plotted and summarised; rows with other names go to the
-        CSV only, but ``ground_truth_is_exact`` (1 or 0) is told in the summary.
+        CSV only, but ``ground_truth_is_exact`` (1 or 0) is told in the summary, and where
+        ``is_global_phase`` becomes 1 in the summary and the picture.
     metric_label : text at the vertical axis; smaller values are better.
     parts : from the scale and the number of seeds to the parts.
     run_part : runs a part; a function of a module, so that other processes can find it.

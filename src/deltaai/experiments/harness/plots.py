@@ -2,7 +2,8 @@
 
 Lines are means over seeds and bands one standard deviation to either side, as in the paper. Seeds
 measure at different times, so each curve is read as a step function on a common grid of times. A
-method keeps its colour from figure to figure. Without matplotlib there is no picture, and
+method keeps its colour from figure to figure; a hollow dot for each seed says where the global
+phase of training begins. Without matplotlib there is no picture, and
 :class:`NoPlotError` says how to get it. This file computes nothing but means and deviations.
 """
 
@@ -13,7 +14,7 @@ import itertools
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float64
@@ -21,7 +22,12 @@ from jaxtyping import Float64
 from deltaai.errors import DeltaAIError
 from deltaai.experiments.harness.part_files import FinishedPart
 from deltaai.experiments.harness.parts import Experiment
-from deltaai.experiments.harness.results import Curve, curves_of
+from deltaai.experiments.harness.results import (
+    Curve,
+    GlobalPhase,
+    curves_of,
+    global_phases_of,
+)
 from deltaai.io import replace_file
 
 if TYPE_CHECKING:
@@ -31,7 +37,7 @@ if TYPE_CHECKING:
 _DOTS_PER_INCH = 150
 _MOST_COLUMNS = 4
 _PANEL_INCHES = (3.4, 2.9)
-_LEGEND_INCHES = 2.2  # of an entry
+_ENTRY_INCHES, _LETTER_INCHES, _LINE_INCHES = 0.45, 0.062, 0.18  # of the legend
 _NUM_TIMES = 200
 _NUM_COLOURS = 96
 
@@ -39,15 +45,22 @@ _NUM_COLOURS = 96
 # punctuation; methods not listed take the rest in the order of their labels.
 _COLOURS = {
     "delta": "#0072B2",
+    "deltaunpolished": "#0072B2",
+    "deltapaper": "#444444",
     "tb": "#D55E00",
+    "tblocal": "#A52A2A",
     "db": "#009E73",
     "fldb": "#CC79A7",
     "gibbs": "#E69F00",
     "gwg": "#56B4E9",
+    "tempering": "#E7298A",
+    "exact": "#66A61E",
     "subtb": "#8C6D1F",
     "flsubtb": "#7F3C8D",
 }
 _OTHER_COLOURS = ("#444444", "#A52A2A", "#66A61E", "#999999", "#1B9E9E", "#E7298A")
+_DASHED = ("deltaunpolished",)  # the colour is that of the method it is a form of
+_PHASE = "a global phase"  # key of the dots in the legend; not one that a method can have
 
 
 class NoPlotError(DeltaAIError):
@@ -72,12 +85,21 @@ def write_plot(path: Path, experiment: Experiment, finished: Sequence[FinishedPa
             "no picture, for matplotlib is not installed: pip install 'deltaai[plots]', then run "
             "the same command with --resume"
         ) from None
-    found = curves_of(finished, experiment.metric)
+    found, phases = curves_of(finished, experiment.metric), global_phases_of(finished)
     models = [model for model in experiment.model_labels if model in found]
+    shown = {method for model in models for method in found[model]}
     num_columns = min(max(len(models), 1), _MOST_COLUMNS)
     num_rows = -(-max(len(models), 1) // num_columns)
     width = max(_PANEL_INCHES[0] * num_columns, 4.5)  # room for the legend
-    size = (width, _PANEL_INCHES[1] * num_rows + 0.9)
+    labels = {
+        method: label for method, label in experiment.method_labels.items() if method in shown
+    }
+    if any(run.has_begun for each in phases.values() for runs in each.values() for run in runs):
+        labels[_PHASE] = "global phase begins (each seed)"
+    longest = max(map(len, labels.values()), default=0)
+    num_entries = max(int(width / (_ENTRY_INCHES + _LETTER_INCHES * longest)), 1)  # side by side
+    num_lines = -(-len(labels) // num_entries)
+    size = (width, _PANEL_INCHES[1] * num_rows + 0.5 + _LINE_INCHES * num_lines)
     figure = Figure(figsize=size, dpi=_DOTS_PER_INCH, layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(experiment.title, fontsize=11)
@@ -85,18 +107,17 @@ def write_plot(path: Path, experiment: Experiment, finished: Sequence[FinishedPa
     colours = method_colours(experiment.method_labels)
     drawn: dict[str, Artist] = {}
     for panel, model in zip(panels, models, strict=False):
-        drawn |= _draw_panel(panel, experiment, model, found[model], colours)
+        drawn |= _draw_panel(panel, experiment, model, found[model], colours, phases.get(model, {}))
     for panel in panels[len(models) :]:
         panel.set_visible(False)
     for position in range(0, len(models), num_columns):
         panels[position].set_ylabel(experiment.metric_label)
-    methods = [method for method in experiment.method_labels if method in drawn]
-    if methods:
+    if drawn:
         figure.legend(
-            [drawn[method] for method in methods],
-            [experiment.method_labels[method] for method in methods],
+            [drawn[key] for key in labels if key in drawn],
+            [label for key, label in labels.items() if key in drawn],
             loc="outside lower center",
-            ncols=min(len(methods), max(int(width / _LEGEND_INCHES), 1)),
+            ncols=num_entries,
             frameon=False,
             fontsize=9,
         )
@@ -109,14 +130,19 @@ def write_plot(path: Path, experiment: Experiment, finished: Sequence[FinishedPa
 
 
 def method_colours(labels: Mapping[str, str]) -> dict[str, str]:
-    """A colour for every method.
+    """A colour for every method; those not listed take what the listed ones leave.
 
     >>> method_colours({"fl-db": "FL-DB", "mine": "Mine"})
     {'fl-db': '#CC79A7', 'mine': '#444444'}
     """
-    others = itertools.cycle(_OTHER_COLOURS)
-    plain = {method: "".join(filter(str.isalnum, method.lower())) for method in labels}
-    return {method: _COLOURS.get(plain[method]) or next(others) for method in labels}
+    listed = {method: _COLOURS.get(_plain(method)) for method in labels}
+    free = [colour for colour in _OTHER_COLOURS if colour not in listed.values()]
+    others = itertools.cycle(free or _OTHER_COLOURS)
+    return {method: colour or next(others) for method, colour in listed.items()}
+
+
+def _plain(method: str) -> str:
+    return "".join(filter(str.isalnum, method.lower()))
 
 
 def mean_and_deviation(
@@ -136,8 +162,9 @@ def _draw_panel(
     model: str,
     methods: Mapping[str, Sequence[Curve]],
     colours: Mapping[str, str],
+    phases: Mapping[str, Sequence[GlobalPhase]],
 ) -> dict[str, Artist]:
-    """Draw the lines of a model; return one of each method for the legend."""
+    """Draw the lines of a model; return one of each method, and a dot, for the legend."""
     everything = [curve for curves in methods.values() for curve in curves]
     earliest = _smallest_positive([curve.seconds for curve in everything])
     smallest = _smallest_positive([curve.values for curve in everything])
@@ -158,8 +185,15 @@ def _draw_panel(
             low, line = np.maximum(low, smallest / 2), np.where(mean > 0, mean, np.nan)
         colour = colours[method]
         if len(methods[method]) > 1:
-            panel.fill_between(seconds, low, line + spread, color=colour, alpha=0.2, linewidth=0)
-        (drawn[method],) = panel.plot(seconds, line, color=colour, linewidth=1.6)
+            panel.fill_between(seconds, low, line + spread, color=colour, alpha=0.15, linewidth=0)
+        style = "--" if _plain(method) in _DASHED else "-"
+        (drawn[method],) = panel.plot(seconds, line, style, color=colour, linewidth=1.6)
+        starts = [run.start for run in phases.get(method, ()) if run.has_begun]
+        if starts:
+            heights = np.interp(starts, seconds, line)
+            dots: dict[str, Any] = {"markersize": 4.5, "markerfacecolor": "white", "zorder": 3}
+            panel.plot(starts, heights, "o", color=colour, **dots)
+            (drawn[_PHASE],) = panel.plot([], [], "o", color="#444444", **dots)
     if experiment.is_log_time:
         panel.set_xscale("log")
     if is_log_value:

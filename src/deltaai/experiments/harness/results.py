@@ -23,6 +23,7 @@ from deltaai.io import replace_file
 
 COLUMNS = ("figure", "model", "method", "seed", "step", "seconds", "metric", "value")
 GROUND_TRUTH = "ground_truth_is_exact"
+GLOBAL_PHASE, GLOBAL_PHASE_UNDONE = "is_global_phase", "is_global_phase_undone"
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +54,19 @@ class Curve:
         return float(self.values[-1])
 
 
+@dataclass(frozen=True)
+class GlobalPhase:
+    """What became of the global phase of a run: its first second, infinite if it never began."""
+
+    start: float
+    is_undone: bool
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there was one."""
+        return math.isfinite(self.start)
+
+
 def write_table(path: Path, finished: Sequence[FinishedPart]) -> None:
     """Write the rows of all parts as one CSV file, in one piece."""
     stream = io.StringIO()
@@ -77,6 +91,19 @@ def curves_of(finished: Sequence[FinishedPart], metric: str) -> dict[str, dict[s
             values = np.array([row.value for row in rows], dtype=np.float64)
             methods = found.setdefault(each.part.model, {})
             methods.setdefault(each.part.method, []).append(Curve(seconds, values))
+    return found
+
+
+def global_phases_of(finished: Sequence[FinishedPart]) -> dict[str, dict[str, list[GlobalPhase]]]:
+    """Global phases by model and method, one for each run that could have had one."""
+    found: dict[str, dict[str, list[GlobalPhase]]] = {}
+    for each in finished:
+        told = [row for row in each.rows if row.metric == GLOBAL_PHASE]
+        if told:
+            start = min((float(row.seconds) for row in told if row.value), default=math.inf)
+            is_undone = any(row.value for row in each.rows if row.metric == GLOBAL_PHASE_UNDONE)
+            methods = found.setdefault(each.part.model, {})
+            methods.setdefault(each.part.method, []).append(GlobalPhase(start, is_undone))
     return found
 
 

@@ -3,7 +3,8 @@
 For each model a table with the final value of every method (mean ± standard deviation over seeds)
 and the time it took to come down to given values. That time is the median over seeds, where a seed
 that never got there counts as later than all others; after it stands how many times Delta-AI's own
-time it is. The first measurement at or below a value counts, even if later ones rise again.
+time it is. The first measurement at or below a value counts, even if later ones rise again. Below
+the table stands in how many runs a global phase followed the local updates.
 
 This file measures nothing and draws nothing.
 """
@@ -18,7 +19,13 @@ import numpy as np
 
 from deltaai.experiments.harness.part_files import FinishedPart
 from deltaai.experiments.harness.parts import Experiment
-from deltaai.experiments.harness.results import Curve, curves_of, ground_truth_word
+from deltaai.experiments.harness.results import (
+    Curve,
+    GlobalPhase,
+    curves_of,
+    global_phases_of,
+    ground_truth_word,
+)
 
 REFERENCE = "delta"  # the method that the others are compared with
 
@@ -42,6 +49,7 @@ def summary_text(
     today : date of the summary; the real one by default.
     """
     found = curves_of(finished, experiment.metric)
+    phases = global_phases_of(finished)
     scales = sorted({each.part.scale for each in finished})
     lines = [f"# {experiment.title}", "", experiment.description, ""]
     for model in experiment.model_labels:
@@ -49,6 +57,7 @@ def summary_text(
             lines += [f"## {experiment.model_labels[model]}", ""]
             lines += _markdown(model_table(experiment, found[model]))
             lines += ["", f"Ground truth: {ground_truth_word(finished, model)}.", ""]
+            lines += _phase_lines(experiment, phases.get(model, {}))
     lines += [
         f"Values are {experiment.metric_label}, mean ± standard deviation over seeds. Times are "
         "medians over seeds, in seconds of the method's own clock; behind them the ratio to "
@@ -88,6 +97,22 @@ def model_table(
             run_time = _seconds(float(np.median([curve.seconds[-1] for curve in curves])))
             table.append((label, str(len(curves)), _final_cell(curves), run_time, *times))
     return table
+
+
+def _phase_lines(experiment: Experiment, methods: Mapping[str, Sequence[GlobalPhase]]) -> list[str]:
+    """A sentence for each method that may have a global phase."""
+    lines = []
+    for method in (method for method in experiment.method_labels if method in methods):
+        runs = methods[method]
+        begun = [run for run in runs if run.has_begun]
+        line = f"- Global phase of *{experiment.method_labels[method]}*: in {len(begun)} of "
+        line += f"{len(runs)} runs"
+        if begun:
+            start = _seconds(float(np.median([run.start for run in begun])))
+            num_undone = sum(run.is_undone for run in begun)
+            line += f", from {start} on (median of these), undone in {num_undone}"
+        lines.append(f"{line}.")
+    return [*lines, ""] if lines else []
 
 
 def median_time(curves: Sequence[Curve], threshold: float | int) -> float:
