@@ -83,6 +83,8 @@ def test_trajectory_balance_with_our_conditionals_has_the_same_phases(orders):
     assert differing(ours, balance) == {"objective", "log_partition"}
     assert [phase.steps for phase in ours.phases] == [phase.steps for phase in balance.phases]
     assert len(ours.phases) == 2
+    longer, _ = structured(model, "tb-local", orders, 0, {"steps": 2000})
+    assert [phase.steps for phase in longer.phases] == [2000, ours.phases[1].steps]
 
 
 @pytest.mark.parametrize("scale", SCALES)
