@@ -87,6 +87,10 @@ def models(scale: str):
     def dense(size, strengths):
         return pairwise(size, 2, [(a, b) for a in range(size) for b in range(a)], strengths)
 
+    if scale == "tiny":
+        yield "ferromagnet, torus 10 x 10", grid(10, 2, 1.0, is_torus=True)
+        yield "dense glass, 70 spins", dense(70, rng.normal(size=70 * 69 // 2) * 2 / math.sqrt(70))
+        return
     yield "ferromagnet, torus 12 x 12", grid(12, 2, 1.0, is_torus=True)
     count = 150 * 149 // 2
     yield "dense glass, 150 spins", dense(150, rng.normal(size=count) * 2 / math.sqrt(150))
@@ -177,7 +181,7 @@ def report(cases: list[Case]) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", choices=["small", "full"], default="full")
+    parser.add_argument("--scale", choices=["tiny", "small", "full"], default="full")
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -16,6 +16,7 @@ evenly), one case at a time and in tables; each answer is held against an exact 
   noticed a part of that share; those of larger models are in `lost_modes.py`.
 
 Training takes most of the time; samplers are kept in a folder and used again by the next run.
+The scales `small` and `tiny` are for tests: fewer models, and smaller ones.
 """
 
 from __future__ import annotations
@@ -40,7 +41,13 @@ NETWORKS = ("asia", "cancer", "earthquake", "survey", "sachs", "child", "alarm",
 
 def cases(scale: str, data: Path | None):
     """Names, models and settings of `fit`; names say how to train, so that files can be kept."""
-    zoo, few = dai.zoo, scale == "small"
+    zoo, few = dai.zoo, scale != "full"
+    if scale == "tiny":
+        short = {"steps": 200}
+        yield "factor-ladder-8", zoo.factor_ladder(num_variables=8, sigma=0.5, seed=0), short
+        yield "random-6", zoo.random_factor_graph(6, 10, max_arity=3, max_states=3, seed=0), short
+        yield "lattice-4", zoo.ising_lattice(side=4, sigma=0.3, seed=0), short
+        return
 
     def seeds(count):
         return range(1 if few else count)
@@ -251,7 +258,7 @@ def hash_of(name: str) -> int:
 
 def planted(scale: str):
     """Samplers that are wrong: what is wrong, and the sampler."""
-    few = scale == "small"
+    few = scale != "full"
     for side, sigma in [(4, 1.0)] if few else [(4, 1.0), (6, 0.8), (8, 1.0), (12, 1.5)]:
         model = dai.zoo.ising_lattice(side=side, sigma=sigma, seed=0)
         yield f"untrained, side {side}", dai.fit(model, steps=0, is_informed=False)
@@ -283,7 +290,7 @@ def ferromagnet(num_spins: int, width: int, field_strength: float):
 
 def lost_modes(scale: str):
     """Samplers that are right within one well: the share of the other, and the sampler."""
-    few = scale == "small"
+    few = scale != "full"
     for num_spins, width in [(12, 3)] if few else [(12, 3), (36, 6), (64, 8)]:
         for share in (0.3,) if few else (0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02):
             strength = 0.5 * float(np.log((1 - share) / share))
@@ -304,7 +311,7 @@ def share_missing(sampler) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", choices=["small", "full"], default="full")
+    parser.add_argument("--scale", choices=["tiny", "small", "full"], default="full")
     parser.add_argument("--questions", type=int, default=3, help="of each kind")
     parser.add_argument("--keep", type=Path, help="folder for trained samplers")
     parser.add_argument("--data-dir", type=Path, help="folder with bif/")
@@ -346,7 +353,7 @@ def found_errors(scale: str, count: int) -> dict:
     """What becomes of planted errors and of lost modes."""
     missed, wrong, number = [], Tally(), 0
     for what, sampler in planted(scale):
-        for seed in range(2 if scale == "small" else 5):
+        for seed in range(5 if scale == "full" else 2):
             number += 1
             if dai.query(sampler, seed=seed).status != "untrusted":
                 missed.append(f"{what}, seed {seed}")
@@ -355,12 +362,13 @@ def found_errors(scale: str, count: int) -> dict:
     lost = []
     for share, sampler in lost_modes(scale):
         missing = share_missing(sampler)
-        for seed in range(3 if scale == "small" else 10):
+        for seed in range({"tiny": 1, "small": 3, "full": 10}[scale]):
             for check_samples in (200, 4000):
                 answer = dai.query(sampler, seed=seed, check_samples=check_samples)
                 is_found = answer.status == "untrusted"
                 lost.append((share, missing, answer.visible_share, is_found))
-    few = {"shares": (0.3, 0.1), "num_seeds": 1} if scale == "small" else {}
+    shares = {"tiny": (0.1,), "small": (0.3, 0.1)}
+    few = {} if scale == "full" else {"shares": shares[scale], "num_seeds": 1}
     return {
         "missed": missed,
         "planted": number,

@@ -1,5 +1,6 @@
 """For all tests: the same examples in every run, no deadlines, one thread, the command line."""
 
+import gc
 import sys
 
 import pytest
@@ -8,6 +9,23 @@ from hypothesis import settings
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("repeatable")
+
+
+MANY_MODULES = 100
+frozen = {"modules": 0}
+
+
+def pytest_runtest_setup():
+    """Spare the garbage collector the tests and modules, which stay to the end anyway.
+
+    The library collects between the stages of an answer, and went through half a million objects
+    of thousands of tests each time: that took longer than most questions. What tests import when
+    they first train or ask is as much again, so it is done again after that.
+    """
+    if len(sys.modules) >= frozen["modules"] + MANY_MODULES:
+        frozen["modules"] = len(sys.modules)
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture

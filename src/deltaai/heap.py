@@ -14,11 +14,18 @@ from functools import cache
 from typing import Any
 
 
-def hand_back() -> None:
-    """Give freed memory back, where the system has a way to ask for it."""
+def hand_back(*, looks_for_circles: bool = False) -> None:
+    """Give freed memory back, where the system has a way to ask for it.
+
+    Parameters
+    ----------
+    looks_for_circles : whether to free first what only holds itself, as training leaves some. That
+        goes through all objects there are, which takes a tenth of a second and more.
+    """
     trim = _trim()
     if trim is not None:
-        gc.collect()
+        if looks_for_circles:
+            gc.collect()
         trim(0)
 
 

@@ -37,7 +37,9 @@ def run(*words, folder, **environment):
     )
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page", [PAGES[0], *(pytest.param(page, marks=pytest.mark.slow) for page in PAGES[1:])]
+)
 def test_page_runs_as_printed(page, tmp_path):
     done = run(
         *(sys.executable, RUNNER, ROOT / page),

@@ -101,7 +101,7 @@ SAMPLE = [
 
 @pytest.mark.parametrize("combination", SAMPLE, ids=lambda c: "-".join(map(str, c)))
 def test_some_combinations_train(combination):
-    check(*combination, steps=120)
+    check(*combination, steps=80)
 
 
 @pytest.mark.parametrize(

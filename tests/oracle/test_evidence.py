@@ -225,7 +225,7 @@ def worst_error(model, evidence, found):
 
 @pytest.fixture(scope="module")
 def samplers():
-    settings = {"steps": 300, "target_kl": 1e-5, "seed": 0}
+    settings = {"steps": 150, "target_kl": 1e-5, "seed": 0}
     return {
         "one": fit(LATTICE, **settings),
         "many": fit(LATTICE, orders="many", **settings),
@@ -322,7 +322,7 @@ FIXED = [LATTICE.variables[v].name for v in (1, 4, 6)]
 
 @pytest.fixture(scope="module")
 def conditioned():
-    return fit(LATTICE, evidence=FIXED, steps=400, seed=0)
+    return fit(LATTICE, evidence=FIXED, steps=200, seed=0)
 
 
 @pytest.mark.parametrize("values", [(0, 0, 0), (1, 1, 1), (0, 1, 0), (1, 0, 1)])

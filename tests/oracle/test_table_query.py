@@ -15,7 +15,7 @@ ROWS = [{}, {NAMES[0]: 1}, {NAMES[4]: 0, NAMES[8]: 1}, dict.fromkeys(NAMES[1:], 
 
 @pytest.fixture(scope="module")
 def sampler():
-    return dai.fit(LATTICE, evidence="any", steps=600, seed=0)
+    return dai.fit(LATTICE, evidence="any", steps=250, seed=0)
 
 
 def truth_of(model, rows):
@@ -49,7 +49,7 @@ def test_a_sampler_is_trained_where_exact_is_switched_off():
     first, *_, last = (variable.name for variable in small.variables)
     same = [{first: value, last: other} for value in (0, 1) for other in (0, 1)]
     for rows in (same, [{}, {first: 1}], [{}, {}]):
-        found = dai.query_table(small, rows, method="sampler", num_samples=2000, steps=400)
+        found = dai.query_table(small, rows, method="sampler", num_samples=2000, steps=120)
         marginals, _ = truth_of(small, rows)
         assert set(found.status) == {"estimated"}
         assert np.abs(found.probabilities - marginals).max() < 0.05
@@ -84,7 +84,7 @@ def test_frames_in_frames_out():
 @pytest.mark.parametrize("method", ["exact", "sampler"])
 def test_an_impossible_row_spoils_no_other(method):
     rows = [{"rain": "yes"}, {"sprinkler": 0, "rain": 0, "wet_grass": 1}, {}]
-    found = dai.query_table(dai.zoo.sprinkler(), rows, method=method, steps=400)
+    found = dai.query_table(dai.zoo.sprinkler(), rows, method=method, steps=150)
     good = "exact" if method == "exact" else "estimated"
     assert found.status == (good, "impossible", good)
     assert np.isnan(found.probabilities[1]).all()

@@ -42,7 +42,7 @@ def lost_mode():
 
 @pytest.fixture(scope="module")
 def both_modes():
-    return fit(two_modes(), steps=300, seed=0)
+    return fit(two_modes(), steps=150, seed=0)
 
 
 def verdict_of(sampler, evidence=None, seed=0):
@@ -55,7 +55,7 @@ def verdict_of(sampler, evidence=None, seed=0):
 def test_good_samplers_are_not_doubted(kind):
     model = zoo.ising_lattice(side=3, sigma=0.5, seed=0)
     given = {"evidence": "any"} if kind == "any" else {"orders": kind}
-    sampler = fit(model, steps=300, seed=0, **given)
+    sampler = fit(model, steps=200, seed=0, **given)
     name = model.variables[4].name
     for seed in range(3):
         for evidence in ({}, {name: 1}):
@@ -70,7 +70,7 @@ def test_an_untrained_sampler_is_untrusted():
 
 
 def test_a_sampler_of_another_model_is_untrusted():
-    other = fit(zoo.ising_lattice(side=4, sigma=1.0, seed=1), steps=200, seed=0)
+    other = fit(zoo.ising_lattice(side=4, sigma=1.0, seed=1), steps=100, seed=0)
     mixed_up = Sampler(PEAKED, other.proposal, other.orders, other.config)
     found, _ = verdict_of(mixed_up)
     assert found.status == "untrusted"

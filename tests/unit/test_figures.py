@@ -32,7 +32,9 @@ SMOKE = [
 
 @pytest.mark.parametrize(("figure", "part"), SMOKE)
 def test_every_part_runs(figure, part):
+    """Each uses all of the time that it has, so here it has less."""
     experiment = figure.EXPERIMENT
+    part = replace(part, settings={**part.options, "time_limit": 0.3})
     rows = [row for row in experiment.run_part(part) if row.metric == experiment.metric]
     assert len(rows) >= 2
     assert rows[0].seconds <= rows[-1].seconds <= 10 + part.options["time_limit"]

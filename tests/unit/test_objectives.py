@@ -24,22 +24,38 @@ def divergence(model, sampler):
     return float((p * (p.log() - sampler.log_prob(oracle.states))).sum())
 
 
-@pytest.mark.parametrize("model", [ISING, POTTS], ids=["binary", "three states"])
-@pytest.mark.parametrize("objective", ONE_ORDER)
-def test_each_objective_trains_a_small_model(objective, model):
-    sampler = fit(model, objective=objective, steps=350, batch_size=96, target_kl=1e-5, seed=0)
+def assert_trains(model, **settings):
+    """The exact divergence is small in the end, and was not before."""
+    sampler = fit(model, **settings, target_kl=1e-5, seed=0)
     assert divergence(model, sampler) <= 0.02
-    assert sampler.config.objective == objective
+    assert sampler.config.objective == settings["objective"]
+    untrained = fit(model, **settings | {"steps": 0}, seed=0)
+    assert divergence(model, untrained) > 0.04
+
+
+@pytest.mark.parametrize("objective", ONE_ORDER)
+def test_each_objective_trains_a_model_of_three_states(objective):
+    assert_trains(POTTS, objective=objective, steps=120, batch_size=96)
+
+
+@pytest.mark.parametrize(
+    ("objective", "steps"),
+    [
+        *[(name, 200) for name in ONE_ORDER if name not in {"db", "fl-db"}],
+        *[pytest.param(name, 350, marks=pytest.mark.slow) for name in ("db", "fl-db")],
+    ],
+)
+def test_each_objective_trains_a_binary_model(objective, steps):
+    assert_trains(ISING, objective=objective, steps=steps, batch_size=96)
 
 
 @pytest.mark.parametrize("objective", ["sub-dags", "sampled", "stochastic"])
 def test_local_objectives_train_many_orders(objective):
-    sampler = fit(ISING, orders="many", objective=objective, steps=300, target_kl=1e-5, seed=0)
-    assert divergence(ISING, sampler) <= 0.02
+    assert_trains(ISING, orders="many", objective=objective, steps=140)
 
 
 def test_fewer_samples_than_variables_take_turns():
-    settings = {"steps": 300, "batch_size": 5, "redraw_orders_every": 1, "target_kl": 1e-5}
+    settings = {"steps": 180, "batch_size": 5, "redraw_orders_every": 1, "target_kl": 1e-5}
     sampler = fit(ISING, orders="many", objective="sub-dags", seed=0, **settings)
     untrained = fit(ISING, orders="many", objective="sub-dags", seed=0, **settings | {"steps": 0})
     assert divergence(ISING, sampler) <= 0.3 * divergence(ISING, untrained)

@@ -212,7 +212,7 @@ def fit(
         trainer.run(checkpoint=path, metrics=log, watch=told)
         sampler.history = [dict(row) for row in trainer.history]
     del trainer  # its batches and moments are not needed any more
-    hand_back()
+    hand_back(looks_for_circles=True)
     return sampler
 
 
