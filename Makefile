@@ -26,8 +26,8 @@ demo: venv  ## show the main thing in under a minute
 test: venv  ## run the tests (minutes)
 	$(SINGLE_THREADED) $(BIN)/python -m pytest -q -n $(WORKERS) -m "not slow"
 
-test-slow: venv  ## run the long tests too
-	$(SINGLE_THREADED) $(BIN)/python -m pytest -q -n $(WORKERS)
+test-slow: venv  ## run the long tests too, and check the shapes of all calls
+	DELTAAI_CHECK_ALL=1 $(SINGLE_THREADED) $(BIN)/python -m pytest -q -n $(WORKERS)
 
 check: lint types contracts test  ## everything a change must pass
 

@@ -7,6 +7,8 @@ import pytest
 import torch
 from hypothesis import settings
 
+import shape_checks
+
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("repeatable")
 
@@ -16,12 +18,13 @@ frozen = {"modules": 0}
 
 
 def pytest_runtest_setup():
-    """Spare the garbage collector the tests and modules, which stay to the end anyway.
+    """Check shapes anew, and spare the garbage collector what stays to the end anyway.
 
     The library collects between the stages of an answer, and went through half a million objects
     of thousands of tests each time: that took longer than most questions. What tests import when
     they first train or ask is as much again, so it is done again after that.
     """
+    shape_checks.begin()
     if len(sys.modules) >= frozen["modules"] + MANY_MODULES:
         frozen["modules"] = len(sys.modules)
         gc.collect()
