@@ -9,6 +9,7 @@ from deltaai.answering.asking import query
 from deltaai.answering.table_query import query_table
 from deltaai.exact import exact
 from deltaai.fitting.fit_model import fit
+from deltaai.fitting.judging import posteriors_given
 from deltaai.importance import estimate_from_log_weights
 from deltaai.mcmc.tempering import annealed_chains
 from deltaai.models import FactorGraph, SpinCoupling, Variable, zoo
@@ -127,6 +128,20 @@ def test_one_sample_given_evidence_is_as_good_as_many(count):
     assert all(one.status == "estimated" for one in drawn)
     share = float(torch.cat(drawn)[:, rain].double().mean())
     assert abs(share - truth) < 3 * (truth * (1 - truth) / count) ** 0.5
+
+
+def test_few_samples_given_evidence_are_chosen_among_many(sampler, monkeypatch):
+    """What makes one of them as good as many, and what a count of a few could not tell."""
+    sizes = []
+
+    def counted(sampler, rows, num_samples, *given, **named):
+        sizes.append(num_samples)
+        return posteriors_given(sampler, rows, num_samples, *given, **named)
+
+    monkeypatch.setattr("deltaai.fitting.sampler.posteriors_given", counted)
+    for number in (1, 5000):
+        sampler.sample(number, 0, evidence={"x_0_0": 1})
+    assert sizes == [4000, 20_000]
 
 
 def test_samples_carry_a_status(sampler):
