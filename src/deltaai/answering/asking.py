@@ -174,10 +174,8 @@ def query_within(
 
 def _answered(question: Question, of: Sequence[Asked] | None, reports: Reports) -> Answer:
     """Answer one question, and tell those who listen how far it is."""
-    budget, method, seed = question.budget, question.method, question.seed
-    progress, watch = reports.fraction, reports.training
+    budget, method, progress = question.budget, question.method, reports.fraction
     source, model, observed = question.source, question.model, question.observed
-    counts = question.num_samples, question.check_samples
     asked = asked_names(model, of)
     joints = joints_of(asked)
     planned = None
@@ -189,9 +187,9 @@ def _answered(question: Question, of: Sequence[Asked] | None, reports: Reports) 
         answer = answer_given(
             source,
             observed,
-            counts[0],
-            generator_of(seed),
-            check_samples=counts[1],
+            question.num_samples,
+            generator_of(question.seed),
+            check_samples=question.check_samples,
             joints=joints,
             budget=budget,
         )
@@ -214,7 +212,7 @@ def _answered(question: Question, of: Sequence[Asked] | None, reports: Reports) 
         else:
             with budget.watched("training"):
                 reduction = planned.reduction or zeros_propagated(model, observed)
-            answer = _sampled(reduction, planned, budget, counts, seed, progress, watch, joints)
+            answer = _sampled(question, reduction, planned, joints, reports)
         if answer.status == "exact":
             with budget.watched("the joint marginals"):
                 answer = with_joints(answer, exact_joints(planned, joints))
@@ -257,52 +255,46 @@ def _first_estimate(
 
 
 def _sampled(
+    question: Question,
     reduction: Reduction,
     planned: Plan,
-    budget: Budget,
-    counts: tuple[int, int],
-    seed: int,
-    progress: Fraction | None,
-    watch: Callable[[TrainingProgress], None] | None,
-    joints: Sequence[tuple[str, ...]] = (),
+    joints: Sequence[tuple[str, ...]],
+    reports: Reports,
 ) -> Answer:
     """Answer by a sampler that is trained for what evidence and zeros leave of the model."""
-    start = time.perf_counter()
+    start, budget = time.perf_counter(), question.budget
     model = reduction.model
     if model.num_variables == 0:
         return decided(reduction)
     if planned.method != "amortised":  # else the plan has looked at what training takes
         with budget.watched("training"):
             refuse_training(model, planned.memory_limit)
-    needed = bytes_of_samples(counts[0], model.num_variables)
-    budget.refuse(f"{counts[0]} samples", needed, "ask for fewer")
+    needed = bytes_of_samples(question.num_samples, model.num_variables)
+    budget.refuse(f"{question.num_samples} samples", needed, "ask for fewer")
     sampler = fit(
         model,
         smoothing=suitable_smoothing(model),
-        seed=seed,
+        seed=question.seed,
         progress=False,
-        watch=watch,
+        watch=reports.training,
         memory_limit=budget.memory,
         time_limit=budget.leaving(_RESERVED_SHARE, _RESERVED_SECONDS),
     )
-    upper = upper_bound(model, budget.part(_BOUND_SHARE), progress)
+    upper = upper_bound(model, budget.part(_BOUND_SHARE), reports.fraction)
     hand_back()
-    generator = generator_of(seed)
     left = {names: tuple(n for n in names if n not in reduction.fixed) for names in joints}
     try:
-        num_samples, check_samples = counts
-        wanted = [some for some in left.values() if some]
         answer = sampler.answer(
             {},
-            num_samples,
-            generator,
+            question.num_samples,
+            generator_of(question.seed),
             upper=upper,
-            check_samples=check_samples,
-            joints=wanted,
+            check_samples=question.check_samples,
+            joints=[some for some in left.values() if some],
             budget=budget,
         )
     except WeightError:  # no sample is possible, so there is nothing to weigh
-        answer = _first_estimate(model, progress, (_NO_SAMPLE,), upper)
+        answer = _first_estimate(model, reports.fraction, (_NO_SAMPLE,), upper)
     whole = expanded(answer, reduction, time.perf_counter() - start)
     return with_joints(whole, *expanded_joints(answer.marginals, reduction, left))
 
