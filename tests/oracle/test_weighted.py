@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from deltaai.exact.enumeration import Enumeration
-from deltaai.models import zoo
+from deltaai.models import FactorGraph, Variable, zoo
 from deltaai.trust.weighted import WeightedSamples
 
 MODEL = zoo.random_factor_graph(6, 8, max_states=3, max_arity=3, seed=0).to(dtype=torch.float64)
@@ -92,3 +92,15 @@ def test_nothing_to_move():
     drawn = uniform_samples(10, seed=0)
     assert drawn.rejuvenated(0).states is not None
     assert bool((drawn.rejuvenated(0).states == drawn.states).all())
+
+
+def test_what_is_too_rare_to_be_drawn_is_in_the_error_of_log_z():
+    """Even weights of all draws, and states of no weight that none of them met."""
+    share, count = 0.002, 400
+    log_weights = torch.zeros(count, dtype=torch.float64)
+    log_weights[0] = -1e-6  # not exactly even: an exact sampler's weights are
+    states = torch.zeros(count, 1, dtype=torch.long)
+    found = WeightedSamples(FactorGraph([Variable("a")], []), states, log_weights, {}).estimate
+    assert abs(found.log_partition - math.log1p(-share)) < 2 * found.stderr
+    even = WeightedSamples(FactorGraph([Variable("a")], []), states, 0 * log_weights, {}).estimate
+    assert even.stderr < 1e-6
