@@ -62,9 +62,9 @@ _GROUP_SIZE = 32  # particles that are resampled together
 _SMALL_TABLES, _FEW, _MANY = 2**20, 6, 16
 _GAIN_OF_FEW, _GAIN_OF_MANY = 2.5, 6.0
 _TIGHTENING, _MOST_DRAWS = 8, 5
-# Nanoseconds that chains may take, roughly, at first or after messages were tightened in vain, and
-# the share of samples that is enough if effective.
-_WORK, _WORK_AFTER_TIGHTENING, _WANTED_EFFECTIVE = 2.1e9, 1.4e9, 0.1
+# Nanoseconds that chains may take, roughly, at first or after messages were tightened in vain; the
+# share of samples that is enough if effective, and that can be had.
+_WORK, _WORK_AFTER_TIGHTENING, _WANTED_EFFECTIVE, _MOST_EFFECTIVE = 2.1e9, 1.4e9, 0.1, 0.8
 
 
 def second_opinion(
@@ -271,7 +271,8 @@ def _by_chains(
             likely = LARGEST_GAP / max(warm.gap, LARGEST_GAP)
             start = MessageStart.coldest(kernel, generator, warm.at, likely, watch)
         pilot = start.draw(PILOT_CHAINS, generator)
-        wanted = max(_WANTED_EFFECTIVE * num_samples, DRAWS_TO_FIND / WANTED_SHARE)
+        enough = max(_WANTED_EFFECTIVE * num_samples, DRAWS_TO_FIND / WANTED_SHARE)
+        wanted = min(enough, _MOST_EFFECTIVE * num_samples)
         plan = planned(kernel, pilot, work, num_samples, wanted, generator, watch)
         begun = start.draw(plan.num_chains, generator)
         cooled = cool(kernel, begun, plan.betas, plan.num_sweeps, generator, watch, may_meet=True)
