@@ -70,6 +70,8 @@ class WatchedStream(io.RawIOBase):
         look()
         if self._may_block:
             self._wait()
+        if hasattr(os, "readv"):  # no second buffer, which would be cut to size and leave holes
+            return os.readv(self._descriptor, [buffer])
         content = os.read(self._descriptor, memoryview(buffer).nbytes)
         memoryview(buffer).cast("B")[: len(content)] = content
         return len(content)
