@@ -17,7 +17,7 @@ error of a mean is that of a ratio, by the delta method over groups:
 where the last terms stand for one more group as heavy as the heaviest, for one more sample as far
 out as any, and for what is too rare to be among N samples: weights are skewed and counts of rare
 states too, and a spread that was seen is too small just when they are missing. That of log Z has
-such terms too: for one more group as heavy as the heaviest, and for one more of no weight.
+such terms too: for one more group as heavy as the heaviest, and for half a group of no weight.
 
 Moving samples by Gibbs sweeps leaves p(x | e) as it is, so samples drawn in proportion to their
 weights and moved are as good as before, and differ from each other where they were copies.
@@ -144,9 +144,10 @@ class WeightedSamples:
         groups = estimate_from_log_weights(means) if self.group_size > 1 else each
         share = min(each.ess_fraction, groups.ess_fraction)
         unseen = math.expm1(float(means.max()) - groups.log_partition) / len(means)
-        # What is too rare to be among them may as well have no weight at all.
+        # What is too rare to be among them may have no weight at all. How rare: half a draw of
+        # them, which is what Jeffreys' prior makes of an event that was never seen.
         rounding = _ROUNDING * (1 + abs(each.log_partition))
-        rare = float(means.max() - means.min() > rounding) / len(means)
+        rare = 0.5 * float(means.max() - means.min() > rounding) / len(means)
         return replace(
             each,
             stderr=math.hypot(groups.stderr, unseen, rare, rounding),
