@@ -56,15 +56,12 @@ _MOST_ENTRIES, _MEMORY = 2**24, 2**29
 _MOST_NEIGHBOURS, _FEW_NEIGHBOURS = 64, 12
 _BYTES_PER_VALUE = 48  # of one variable in one sample, in all copies of it
 _GROUP_SIZE = 32  # particles that are resampled together
-# Tightening: entries of small tables, iterations with large and with small ones, by what they
-# divide the gap between bound and log Z; how many times as long as one pass of large tables it
-# takes, and how many times the usual draws it may need.
-_SMALL_TABLES, _FEW, _MANY = 2**20, 6, 16
-_GAIN_OF_FEW, _GAIN_OF_MANY = 2.5, 6.0
-_TIGHTENING, _MOST_DRAWS = 8, 5
+# Tightening: entries of all tables, by what it divides the gap between bound and log Z, how many
+# times as long as one pass of large tables it takes, and how many times the draws it may need.
+_SMALL_TABLES, _GAIN, _TIGHTENING, _MOST_DRAWS = 2**20, 6.0, 8, 5
 # Nanoseconds that chains may take, roughly, at first or after messages were tightened in vain; the
 # share of samples that is enough if effective, and that can be had.
-_WORK, _WORK_AFTER_TIGHTENING, _WANTED_EFFECTIVE, _MOST_EFFECTIVE = 2.1e9, 1.4e9, 0.1, 0.8
+_WORK, _WORK_AFTER_TIGHTENING, _WANTED_EFFECTIVE, _MOST_EFFECTIVE = 2.4e9, 1.4e9, 0.1, 0.8
 
 
 def second_opinion(
@@ -144,29 +141,23 @@ class _Posterior:
             beta=beta,
         )
 
-    def tightened(self, budget: Budget, gap: float, log_partition: float) -> TightMessages | None:
-        """The same with a tighter bound, where that is likely to be enough.
-
-        Many iterations with small tables in the best of several orders, or a few with the same
-        large ones.
+    def tightened(self, budget: Budget, log_partition: float) -> TightMessages | None:
+        """The same in smaller tables and a better order, tightened, if that is likely to do.
 
         Parameters
         ----------
-        gap : between the bound of messages that were only matched and log Z.
-        log_partition : an estimate of log Z.
+        log_partition : an estimate of log Z, which tells how far a bound is off.
         """
         if self.neighbours > _FEW_NEIGHBOURS:
             return None
-        memory = min(_MEMORY, budget.memory // 4)
-        limits = {"memory_limit": memory, "most_total_entries": _SMALL_TABLES}
+        limits = {
+            "memory_limit": min(_MEMORY, budget.memory // 4),
+            "most_total_entries": _SMALL_TABLES,
+        }
         upper, order = best_order(self.reduced, **limits)
-        tries = _MANY
-        if (upper - log_partition) / _GAIN_OF_MANY > LARGEST_GAP:
-            if gap / _GAIN_OF_FEW > LARGEST_GAP:
-                return None
-            limits["most_total_entries"] = _MOST_ENTRIES
-            order, tries = self._elimination, _FEW
-        return TightMessages.build(self.reduced, order, num_iterations=tries, **limits)
+        if (upper - log_partition) / _GAIN > LARGEST_GAP:
+            return None
+        return TightMessages.build(self.reduced, order, **limits)
 
     def drawn(
         self, sampler: MessageSampler, num_samples: int, size: int, generator: torch.Generator
@@ -232,7 +223,7 @@ def _by_messages(
         return found, warm
     try:
         with budget.watched("the second opinion"):
-            tight = asked.tightened(budget, warm.gap, log_partition)
+            tight = asked.tightened(budget, log_partition)
             tighter = None if tight is None else tight.at()
     except (NotAffordableError, TimeLimitError):
         tight = tighter = None
