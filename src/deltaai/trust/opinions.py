@@ -102,6 +102,7 @@ def _is_enough(found: WeightedSamples | None) -> bool:
 def _seeing_most(
     one: WeightedSamples | None, other: WeightedSamples | None
 ) -> WeightedSamples | None:
+    """The opinion that would notice the smaller part."""
     if one is None or other is None:
         return other if one is None else one
     return other if other.visible_share < one.visible_share else one
@@ -265,8 +266,8 @@ def _by_chains(
         enough = max(_WANTED_EFFECTIVE * num_samples, DRAWS_TO_FIND / WANTED_SHARE)
         wanted = min(enough, _MOST_EFFECTIVE * num_samples)
         plan = planned(kernel, pilot, work, num_samples, wanted, generator, watch)
-        begun = start.draw(plan.num_chains, generator)
-        cooled = cool(kernel, begun, plan.betas, plan.num_sweeps, generator, watch, may_meet=True)
+        chains = start.draw(plan.num_chains, generator)
+        cooled = cool(kernel, chains, plan.betas, plan.num_sweeps, generator, watch, may_meet=True)
     except TimeLimitError:
         return None
     return asked.samples(cooled.families(generator), "annealed chains")
