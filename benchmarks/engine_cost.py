@@ -1,4 +1,4 @@
-"""What an update and a draw cost beside another checkout: both take turns in one run.
+"""What an update, a draw and a table of cases cost beside another checkout: both in one run.
 
 Each turn is a process of its own, on one thread, that trains a few updates and draws some samples;
 CPU seconds are compared turn by turn. OLD and NEW are `src` folders of two checkouts.
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-UPDATES = 16
+UPDATES = 48
 
 
 def cases():
@@ -60,10 +60,34 @@ def measure():
         if not settings:
             sampler, _ = fit(2)
             sampler.sample(1000, 0)
-            start = time.process_time()
-            sampler.sample(4000, 0)
-            found[f"4000 samples, {name}"] = time.process_time() - start
+            seconds = []
+            for seed in range(5):
+                start = time.process_time()
+                sampler.sample(4000, seed)
+                seconds.append(time.process_time() - start)
+            found[f"4000 samples, {name}"] = statistics.median(seconds)
+    found["1000 rows of evidence, lattice 10 x 10"] = table_seconds(dai)
     print(json.dumps(found))
+
+
+def table_seconds(dai):
+    """CPU seconds of a table of cases, answered exactly."""
+    import numpy as np
+    import torch
+
+    model = dai.zoo.ising_lattice(side=10, sigma=0.5, seed=0)
+    rng = np.random.default_rng(0)
+    states = dai.exact(model).sample(1000, torch.Generator().manual_seed(0)).tolist()
+    rows = []
+    for state in states:
+        chosen = rng.choice(model.num_variables, size=10, replace=False).tolist()
+        rows.append({model.variables[v].name: state[v] for v in chosen})
+    seconds = []
+    for _ in range(4):
+        start = time.process_time()
+        dai.query_table(model, rows)
+        seconds.append(time.process_time() - start)
+    return statistics.median(seconds[1:])
 
 
 def main():

@@ -114,15 +114,8 @@ def relative_slices(
     place: int,
 ) -> Float[Tensor, "factor logit batch"]:
     """Log-factors for each state at ``place`` but the first, less that of the first."""
-    arity, num_factors, batch = values.shape
-    num_states = group.sizes[place]
-    spread = values[:, :, None, :].repeat(1, 1, num_states, 1)
-    states = torch.arange(num_states, device=values.device, dtype=values.dtype)
-    spread[place] = states[None, :, None]
-    factor = factors.repeat_interleave(num_states * batch)
-    flat = group.log_values_at(factor, spread.reshape(arity, -1))
-    table = flat.view(num_factors, num_states, batch)
-    return table[:, 1:] - table[:, :1]
+    slices = group.log_slices_at(factors, values, place)
+    return slices[:, 1:] - slices[:, :1]
 
 
 def _terms(model: FactorGraph, layout: Layout) -> Iterator[Term]:

@@ -154,14 +154,14 @@ class WideFactors:
     group, factors : which they are.
     place : where the variable whose logits they enter stands in their scope.
     pairs : whose logits each enters.
-    inputs : at which input of that variable each other variable of the scope is.
+    inputs : at which input of that variable each variable of the scope is; at its own place any.
     """
 
     group: int
     factors: Int[Tensor, "factor"]
     place: int
     pairs: Int[Tensor, "factor"]
-    inputs: Int[Tensor, "other factor"]
+    inputs: Int[Tensor, "arity factor"]
 
 
 class FactorKnowledge(Knowledge):
@@ -222,7 +222,8 @@ class FactorKnowledge(Knowledge):
                 is_inside = (known[pairs, inputs] > 0).all(0)
                 pairs, entry, inputs = pairs[is_inside], entry[is_inside], inputs[:, is_inside]
             if len(pairs):
-                factors = wide.factors[entry]
+                factors, place = wide.factors[entry], wide.place
+                inputs = torch.cat((inputs[:place], inputs[:1], inputs[place:]))
                 chosen.append(WideFactors(wide.group, factors, wide.place, pairs, inputs))
         return tuple(chosen)
 
@@ -236,10 +237,8 @@ class FactorKnowledge(Knowledge):
             logits = folded.logits(inputs.members, inputs.features, mask)
             for wide in chosen:
                 values = inputs.at(wide.pairs, wide.inputs)
-                own = torch.zeros_like(values[:1])
-                scope = torch.cat((values[: wide.place], own, values[wide.place :]))
                 group = model.groups[wide.group]
-                slices = relative_slices(group, wide.factors, scope, wide.place)
+                slices = relative_slices(group, wide.factors, values, wide.place)
                 if mask is not None:
                     slices = slices * mask[wide.pairs, wide.inputs].prod(0)[:, None]
                 logits = logits.index_add(0, wide.pairs, slices)

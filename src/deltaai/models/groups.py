@@ -8,7 +8,8 @@ Every group answers the same questions, all in log space:
 
 - ``log_values``: every factor at full states;
 - ``log_values_at``: chosen factors at given values of their scope;
-- ``log_slices``: every factor at full states, with one place of its scope set to each value;
+- ``log_slices``: every factor at full states, with one place of its scope set to each value, and
+  ``log_slices_at``: chosen ones at given values;
 - ``log_tables``: every factor as a table.
 
 A new kind of factor is one subclass that defines :meth:`FactorGroup.log_values_at`; the other
@@ -92,14 +93,23 @@ class FactorGroup(ABC):
 
     def log_slices(self, columns: Columns, place: int) -> Float[Tensor, "factor state batch"]:
         """Evaluate every factor with the variable at ``place`` of its scope set to each value."""
-        num_states, batch = self.sizes[place], columns.shape[1]
-        values = self.scope_values(columns)[:, :, None, :].repeat(1, 1, num_states, 1)
-        states = torch.arange(num_states, device=columns.device, dtype=values.dtype)
-        values[place] = states[None, :, None]
-        factor = torch.arange(self.num_factors, device=columns.device)
-        return self.log_values_at(
-            factor.repeat_interleave(num_states * batch), values.reshape(self.arity, -1)
-        ).reshape(self.num_factors, num_states, batch)
+        every = torch.arange(self.num_factors, device=columns.device)
+        return self.log_slices_at(every, self.scope_values(columns), place)
+
+    def log_slices_at(
+        self, factor: Int[Tensor, "some"], values: Int[Tensor, "arity some batch"], place: int
+    ) -> Float[Tensor, "some state batch"]:
+        """Evaluate chosen factors with one place of their scope set to each value.
+
+        What stands at that place in ``values`` is not looked at.
+        """
+        arity, count, batch = values.shape
+        num_states = self.sizes[place]
+        spread = values[:, :, None, :].repeat(1, 1, num_states, 1)
+        states = torch.arange(num_states, device=values.device, dtype=values.dtype)
+        spread[place] = states[None, :, None]
+        factor = factor.repeat_interleave(num_states * batch)
+        return self.log_values_at(factor, spread.view(arity, -1)).view(count, num_states, batch)
 
     def log_changes(
         self, columns: Columns, others: Columns, place: int

@@ -25,7 +25,7 @@ from deltaai.models.encoding import encode_states, num_features
 from deltaai.models.factors import Factor, NeuralFactor
 from deltaai.models.groups import Columns, joint_states, moved
 from deltaai.models.module_settings import describe_module
-from deltaai.models.table_group import look_up, strides_of
+from deltaai.models.table_group import look_up, slices_of, strides_of
 from deltaai.models.variable import Variable
 from deltaai.threads import Turn
 
@@ -181,6 +181,14 @@ class NeuralGroup(UnslicedGroup):
             return self._network_tables().flatten().index_select(0, index)
         features = network_inputs(values, self.sizes, self.dtype)
         return self.log_values_encoded(network, features[:, None, :]).squeeze(1)
+
+    def log_slices_at(
+        self, factor: Int[Tensor, "some"], values: Int[Tensor, "arity some batch"], place: int
+    ) -> Float[Tensor, "some state batch"]:
+        """Evaluate chosen factors with one place of their scope set to each value."""
+        if self._is_tabulated:
+            return slices_of(self._network_tables(), self.network_of[factor], values, place)
+        return super().log_slices_at(factor, values, place)
 
     def log_values(self, columns: Columns) -> Float[Tensor, "factor batch"]:
         """Evaluate every factor at full states."""

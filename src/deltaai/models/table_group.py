@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -47,6 +48,25 @@ def look_up(
     return tables.flatten(1).gather(1, index) if scopes.shape[1] else tables[:, None] + 0 * index
 
 
+def slices_of(
+    tables: Float[Tensor, "table *states"],
+    number: Int[Tensor, "some"],
+    values: Int[Tensor, "arity some batch"],
+    place: int,
+) -> Float[Tensor, "some state batch"]:
+    """Read chosen tables at given values, with one place set to each of its states."""
+    sizes = tables.shape[1:]
+    strides = strides_of(sizes)
+    index = (number * math.prod(sizes))[:, None]
+    for other, stride in enumerate(strides):
+        if other != place:
+            index = torch.add(index, values[other], alpha=stride)
+    index = index.expand(values.shape[1:])
+    states = torch.arange(sizes[place], device=values.device) * strides[place]
+    entries = index[:, None, :] + states[:, None]
+    return tables.flatten().index_select(0, entries.flatten()).view(entries.shape)
+
+
 @dataclass(frozen=True, eq=False)
 class TableGroup(FactorGroup):
     """Log-tables of one shape.
@@ -89,6 +109,12 @@ class TableGroup(FactorGroup):
         flat = by_state.reshape(-1, *by_state.shape[2:])
         scopes = self.scopes[:, others].repeat_interleave(num_states, 0)
         return look_up(flat, scopes, columns).reshape(self.num_factors, num_states, -1)
+
+    def log_slices_at(
+        self, factor: Int[Tensor, "some"], values: Int[Tensor, "arity some batch"], place: int
+    ) -> Float[Tensor, "some state batch"]:
+        """Evaluate chosen factors with one place of their scope set to each value."""
+        return slices_of(self.tables, factor, values, place)
 
     def log_changes(
         self, columns: Columns, others: Columns, place: int

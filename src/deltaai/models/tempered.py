@@ -73,6 +73,12 @@ class TemperedGroup(WrappedGroup):
         """Evaluate every factor with the variable at ``place`` of its scope set to each value."""
         return self.beta * self.base.log_slices(columns, place)
 
+    def log_slices_at(
+        self, factor: Int[Tensor, "some"], values: Int[Tensor, "arity some batch"], place: int
+    ) -> Float[Tensor, "some state batch"]:
+        """Evaluate chosen factors with one place of their scope set to each value."""
+        return self.beta * self.base.log_slices_at(factor, values, place)
+
     def log_changes(
         self, columns: Columns, others: Columns, place: int
     ) -> Float[Tensor, "factor batch"]:
