@@ -43,7 +43,7 @@ class ExpectedCounts:
     """
 
     log_partition: Float64[Tensor, "row"]
-    by_group: tuple[Float64[Tensor, "factor *states"], ...]
+    by_group: tuple[Float64[Tensor, "..."], ...]
 
 
 class CliqueCounts:
@@ -152,7 +152,7 @@ def in_groups(
     model: FactorGraph,
     factors: Sequence[SplitFactor],
     counts: Mapping[int, Float64[Tensor, "..."]],
-) -> tuple[Float64[Tensor, "factor *states"], ...]:
+) -> tuple[Float64[Tensor, "..."], ...]:
     """Put counts of split factors into the order of the model's groups and scopes."""
     found, first = [], 0
     for group in model.groups:
