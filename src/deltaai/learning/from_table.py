@@ -54,7 +54,7 @@ def learn(
     prior: float | int = 1.0,
     held_out: float | int = 0.1,
     steps: int = 200,
-    tolerance: float | int = 1e-5,
+    tolerance: float | int = 1e-6,
     restarts: int | None = None,
     seed: int = 0,
     memory_limit: int | str | None = None,
