@@ -8,10 +8,12 @@ import pytest
 import torch
 
 import deltaai as dai
-from deltaai.exact import exact
+from deltaai.budget import Budget
+from deltaai.exact import RowInference, exact
+from deltaai.learning.tables import islands
+from deltaai.learning.tables.cases import Cases
 from deltaai.learning.tables.chow_liu import chow_liu_parents, mutual_information, pair_counts
 from deltaai.learning.tables.expectation import (
-    Cases,
     Expectation,
     empty_network,
     from_known,
@@ -32,8 +34,8 @@ def rows_of(model, number, share, seed=0):
     return states.masked_fill(gone, -1).numpy().astype(np.int8)
 
 
-def expectation_of(rows):
-    return Expectation(Cases.of(rows), dai.budget.Budget.of())
+def expectation_of(rows, model):
+    return Expectation(Cases.of(rows, model.variables), Budget.of())
 
 
 def by_enumeration(model, rows, prior):
@@ -59,8 +61,10 @@ def by_enumeration(model, rows, prior):
 @pytest.mark.parametrize("prior", [0.0, 2.0])
 def test_steps_are_those_of_enumeration(prior):
     rows = rows_of(SPRINKLER, 60, 0.4)
-    model = from_known(empty_network(SPRINKLER.variables, PARENTS), Cases.of(rows), 1.0)
-    steps = steps_of(expectation_of(rows), model, prior)
+    model = from_known(
+        empty_network(SPRINKLER.variables, PARENTS), Cases.of(rows, SPRINKLER.variables), 1.0
+    )
+    steps = steps_of(expectation_of(rows, model), model, prior)
     for standing in itertools.islice(steps, 3):
         objective, tables = by_enumeration(model, rows, prior)
         assert standing.log_likelihood * len(rows) == pytest.approx(objective)
@@ -79,9 +83,10 @@ def test_no_step_lowers_the_objective(prior, share):
     order = [f.child for f in model.factors]
     by_child = {model.index(c): p for c, p in zip(order, parents, strict=True)}
     start = empty_network(model.variables, [by_child[v] for v in range(model.num_variables)])
-    start = from_known(start, Cases.of(rows), 1.0)
+    start = from_known(start, Cases.of(rows, model.variables), 1.0)
     found = [
-        s.objective for s in itertools.islice(steps_of(expectation_of(rows), start, prior), 25)
+        s.objective
+        for s in itertools.islice(steps_of(expectation_of(rows, start), start, prior), 25)
     ]
     assert all(after >= before - 1e-12 for before, after in itertools.pairwise(found))
     assert found[-1] > found[0]
@@ -136,7 +141,7 @@ def test_a_latent_class_is_found():
     assert held_out > apart.report.held_out_log_likelihood + 0.02
     # No better than the truth on its own rows than the number of parameters explains.
     full = np.column_stack([np.full(len(rows), -1), rows])
-    best = expectation_of(full).log_likelihood(truth)
+    best = expectation_of(full, truth).log_likelihood(truth)
     assert best - 0.002 < learned.report.log_likelihood < best + 11 / len(rows)
 
 
@@ -166,3 +171,40 @@ def test_nothing_counted_is_uniform():
     counts = [torch.zeros(g.num_factors, *g.sizes).double() for g in model.groups]
     for factor in maximised(model, counts, 0.0).factors:
         np.testing.assert_allclose(factor.log_table.exp(), 0.5)
+
+
+@pytest.mark.parametrize("is_small", [True, False])
+@pytest.mark.parametrize("share", [0.1, 0.4, 0.9])
+@pytest.mark.parametrize("name", ["asia", "random"])
+def test_islands_count_what_the_whole_tree_counts(name, share, is_small, monkeypatch):
+    if name == "asia":
+        model = dai.example("asia")
+    else:
+        variables = [Variable(f"x{k}", 1 + k % 4) for k in range(9)]
+        parents = [(), (0,), (0, 1), (1, 2), (2,), (3, 4), (), (5, 6), (4, 7)]
+        model = shaken(empty_network(variables, parents), 0.9, torch.Generator().manual_seed(0))
+    if not is_small:
+        monkeypatch.setattr(islands, "_MOST_TERMS", 3)
+    cases = Cases.of(rows_of(model, 80, share), model.variables)
+    found = islands.Islands(model, cases, Budget.of()).counted(model)
+    engine = RowInference(model)
+    wanted = engine.expected_counts(torch.from_numpy(cases.rows.astype(np.int64)), cases.weights)
+    total = float((wanted.log_partition * cases.weights).sum())
+    assert found.log_likelihood == pytest.approx(total)
+    for mine, other in zip(found.by_group, wanted.by_group, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-9, atol=1e-9)
+
+
+def test_a_wide_network_is_learned_from_rows_with_few_missing_cells():
+    """30 parents in two layers: too wide for a tree of cliques within the limit."""
+    rng = np.random.default_rng(0)
+    names = [f"x{k}" for k in range(24)]
+    frame = [{n: str(rng.integers(2)) for n in names} for _ in range(200)]
+    for row in frame:
+        row[names[rng.integers(24)]] = "?"
+    edges = [(a, b) for k, b in enumerate(names[12:]) for a in (names[k], names[(k + 5) % 12])]
+    edges += list(itertools.pairwise(names[:12]))
+    roomy = dai.learn(frame, edges, held_out=0)
+    tight = dai.learn(frame, edges, held_out=0, memory_limit="60KB")
+    for mine, other in zip(tight.factors, roomy.factors, strict=True):
+        torch.testing.assert_close(mine.log_table, other.log_table)

@@ -20,10 +20,10 @@ from deltaai.budget import Budget
 from deltaai.errors import ConfigError, Setting, shown
 from deltaai.io import DataTable, data_from_csv, data_from_table
 from deltaai.learning.report import LearnedModel, LearningReport
+from deltaai.learning.tables.cases import Cases
 from deltaai.learning.tables.chow_liu import chow_liu_parents
 from deltaai.learning.tables.columns import Bins, Columns, columns_of
 from deltaai.learning.tables.expectation import (
-    Cases,
     Expectation,
     Standing,
     empty_network,
@@ -167,14 +167,19 @@ class Learner:
         model = empty_network(self.columns.variables, self.parents)
         share = 0.5 if self.num_held_out else 0.0
         if self.num_held_out:
-            taught = self._best(Cases.of(self._taught), model, _part(progress, 0.0, share))
-            judges = Expectation(Cases.of(self._judges), self.budget)
+            taught = self._best(self._cases(self._taught), model, _part(progress, 0.0, share))
+            judges = Expectation(self._cases(self._judges), self.budget)
             self.held_out_log_likelihood = judges.log_likelihood(taught.model)
             if not self._needs_steps:
-                return self._best(Cases.of(self.columns.rows), model, _part(progress, share, 1.0))
-            everything = Cases.of(self.columns.rows)
+                return self._best(
+                    self._cases(self.columns.rows), model, _part(progress, share, 1.0)
+                )
+            everything = self._cases(self.columns.rows)
             return self._climb(everything, taught.model, _part(progress, share, 1.0))
-        return self._best(Cases.of(self.columns.rows), model, progress)
+        return self._best(self._cases(self.columns.rows), model, progress)
+
+    def _cases(self, rows: np.ndarray) -> Cases:
+        return Cases.of(rows, self.columns.variables)
 
     @property
     def _needs_steps(self) -> bool:
@@ -217,7 +222,7 @@ class Learner:
     def report(self, found: Standing, structure: str, seconds: float) -> LearningReport:
         """What there is to say of the result."""
         rows = self.columns.rows
-        final = Expectation(Cases.of(rows), self.budget)
+        final = Expectation(self._cases(rows), self.budget)
         surprise = {
             variable.name: value
             for variable, value in zip(found.model.variables, found.surprise, strict=True)

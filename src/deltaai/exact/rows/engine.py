@@ -123,6 +123,11 @@ class RowInference:
         self._passes: RowPasses | None = None
         self._turn = Turn()  # at the passes
 
+    @property
+    def seconds_a_row(self) -> float:
+        """About how long one of many rows takes."""
+        return 1e-9 * self._tree.time
+
     def answer(self, rows: Rows, progress: Callable[[float], None] | None = None) -> RowAnswers:
         """Answer each row exactly.
 

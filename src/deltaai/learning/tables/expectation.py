@@ -13,7 +13,7 @@ Rows that are alike are one row with a weight.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,46 +22,15 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from deltaai.budget import Budget
-from deltaai.errors import ModelError, NotAffordableError
+from deltaai.errors import MemoryLimitError, ModelError, NotAffordableError
 from deltaai.exact import RowInference
 from deltaai.graphs import Elimination
+from deltaai.learning.tables.cases import Cases, Counted
+from deltaai.learning.tables.islands import Islands
 from deltaai.models import ConditionalTable, ConditionalTableGroup, FactorGraph, Variable
 
-_ROWS_AT_ONCE = 2**15
 _MOST_ENTRIES = 2**24  # of one table
-
-
-@dataclass(frozen=True, eq=False)
-class Cases:
-    """Different rows, and how often each is there.
-
-    Parameters
-    ----------
-    rows : states, -1 where a cell is missing; each row once.
-    weights : how many rows are like it.
-    """
-
-    rows: np.ndarray
-    weights: Float64[Tensor, "row"]
-
-    @classmethod
-    def of(cls, rows: np.ndarray) -> Cases:
-        """Join rows that are alike."""
-        if rows.shape[1] == 0:
-            return cls(rows[:1], torch.full((min(len(rows), 1),), float(len(rows))).double())
-        found, counts = np.unique(rows, axis=0, return_counts=True)
-        return cls(found, torch.from_numpy(counts.astype(np.float64)))
-
-    @property
-    def num_rows(self) -> float:
-        """Number of rows, each as often as it is there."""
-        return float(self.weights.sum())
-
-    def blocks(self) -> Iterator[tuple[Tensor, Float64[Tensor, "row"]]]:
-        """Rows and weights, some at a time."""
-        for first in range(0, len(self.rows), _ROWS_AT_ONCE):
-            place = slice(first, first + _ROWS_AT_ONCE)
-            yield torch.from_numpy(self.rows[place].astype(np.int64)), self.weights[place]
+_WORTH_A_LOOK = 1.0  # seconds; where all rows take less, nothing else is tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,58 +102,68 @@ class Expectation:
         is_known = (cases.rows >= 0).all(0) if len(cases.rows) else np.zeros(cases.rows.shape[1])
         self._always = [int(v) for v in np.flatnonzero(is_known)]
         self._elimination: Elimination | None = None
+        self._islands: Islands | None = None
 
-    def counted(
-        self, model: FactorGraph, progress: Callable[[float], None] | None = None
-    ) -> tuple[Float64[Tensor, "row"], list[Float64[Tensor, "..."]]]:
-        """Log-likelihood of each case, and counts for each group of the model."""
-        try:
-            engine = RowInference(
-                model,
-                self._always,
-                memory_limit=self.budget.memory,
-                elimination=self._elimination,
-            )
-        except NotAffordableError as error:
-            raise NotAffordableError(
-                f"missing cells cannot be filled in exactly with this structure: {error}"
-            ) from None
-        self._elimination = engine.elimination
-        found = [torch.zeros(g.num_factors, *g.sizes).double() for g in model.groups]
-        logs, done = [], 0
+    def counted(self, model: FactorGraph) -> Counted:
+        """Log-likelihood of the cases, and expected counts for each group of the model."""
+        if self._elimination is None and self._islands is None:
+            self._choose(model)
+        if self._islands is not None:
+            return self._islands.counted(model)
+        engine = RowInference(
+            model,
+            self._always,
+            memory_limit=self.budget.memory,
+            elimination=self._elimination,
+        )
+        counts = [torch.zeros(g.num_factors, *g.sizes).double() for g in model.groups]
+        total = 0.0
         for rows, weights in self.cases.blocks():
             self.budget.check("a step of learning")
             counted = engine.expected_counts(rows, weights)
-            logs.append(counted.log_partition)
-            for total, more in zip(found, counted.by_group, strict=True):
-                total.add_(more)
-            done += len(rows)
-            if progress is not None:
-                progress(done / len(self.cases.rows))
-        return torch.cat([torch.zeros(0).double(), *logs]), found
+            total += float((counted.log_partition * weights).sum())
+            for sums, more in zip(counts, counted.by_group, strict=True):
+                sums.add_(more)
+        return Counted(total, tuple(counts))
+
+    def _choose(self, model: FactorGraph) -> None:
+        """All rows in one tree of cliques, or island by island: what takes less time."""
+        limit = self.budget.memory
+        try:
+            engine = RowInference(model, self._always, memory_limit=limit)
+            seconds = engine.seconds_a_row * len(self.cases.rows)
+        except MemoryLimitError as error:
+            engine, seconds, reason = None, math.inf, error
+        if seconds > _WORTH_A_LOOK:
+            islands = Islands(model, self.cases, self.budget)
+            if islands.seconds(limit) < seconds:
+                self._islands = islands
+                return
+        if engine is None:
+            raise NotAffordableError(
+                f"missing cells cannot be filled in exactly with this structure: {reason}"
+            )
+        self._elimination = engine.elimination
 
     def log_likelihood(self, model: FactorGraph) -> float:
         """Mean log-likelihood of the rows."""
-        logs, _ = self.counted(model)
-        return float((logs * self.cases.weights).sum() / self.cases.num_rows)
+        return self.counted(model).log_likelihood / self.cases.num_rows
 
 
 def steps_of(
     expectation: Expectation,
     model: FactorGraph,
     prior: float,
-    progress: Callable[[float], None] | None = None,
 ) -> Iterator[Standing]:
     """Expectation and maximisation in turn, for ever; what comes first is after one step."""
     step = 0
     while True:
-        logs, counts = expectation.counted(model, progress)
-        num_rows = max(expectation.cases.num_rows, 1.0)
-        likelihood = float((logs * expectation.cases.weights).sum())
+        found = expectation.counted(model)
+        num_rows, likelihood = expectation.cases.num_rows, found.log_likelihood
         objective = likelihood + _log_prior(model, prior)
         step += 1
-        after = maximised(model, counts, prior)
-        surprise = _surprise(after, counts)
+        after = maximised(model, found.by_group, prior)
+        surprise = _surprise(after, found.by_group)
         yield Standing(
             after,
             step,
@@ -235,13 +214,4 @@ def _surprise(model: FactorGraph, counts: Sequence[Tensor]) -> list[float]:
 
 def from_known(model: FactorGraph, cases: Cases, prior: float) -> FactorGraph:
     """Tables by counting rows in which a variable and all its parents are known: a start."""
-    weights = cases.weights.numpy()
-    counts = []
-    for group in model.groups:
-        found = np.zeros((group.num_factors, *group.sizes))
-        for table, scope in zip(found, group.scopes.tolist(), strict=True):
-            states = cases.rows[:, scope].astype(np.int64)
-            is_known = (states >= 0).all(1)
-            np.add.at(table, tuple(states[is_known].T), weights[is_known])
-        counts.append(torch.from_numpy(found))
-    return maximised(model, counts, prior)
+    return maximised(model, cases.known_counts(model), prior)
