@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         to_pyagrum,
         write,
     )
+    from deltaai.learning import LearnedModel, LearningReport, learn
     from deltaai.models import (
         ConditionalTable,
         FactorGraph,
@@ -76,6 +77,8 @@ __all__ = [
     "FormatError",
     "GraphError",
     "ImpossibleEvidenceError",
+    "LearnedModel",
+    "LearningReport",
     "Marginals",
     "MemoryLimitError",
     "ModelError",
@@ -100,6 +103,7 @@ __all__ = [
     "fit",
     "from_pgmpy",
     "from_pyagrum",
+    "learn",
     "load",
     "plan",
     "query",
@@ -114,7 +118,7 @@ __all__ = [
 ]
 
 # Where names are looked for, in this order: errors need nothing else.
-_HOMES = ("errors", "models", "io", "exact", "trust", "fitting", "answering")
+_HOMES = ("errors", "models", "io", "exact", "trust", "fitting", "learning", "answering")
 _SUBMODULES = {"exact": "deltaai.exact", "zoo": "deltaai.models.zoo"}
 _NAMES_THERE = {"load": "load_sampler"}
 

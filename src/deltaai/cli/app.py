@@ -53,6 +53,7 @@ for _command in (
     asking.query,
     making.fit,
     asking.sample,
+    making.learn,
     making.reproduce,
     making.demo,
 ):

@@ -1,4 +1,4 @@
-"""The commands that make something, and their options: ``fit``, ``reproduce`` and ``demo``.
+"""The commands that make something, and their options: ``fit``, ``learn``, ``reproduce``, ``demo``.
 
 What a command needs is imported when it runs, for torch takes seconds.
 """
@@ -19,6 +19,7 @@ from deltaai.cli.options import (
     ModelFile,
     Quiet,
     Seed,
+    TimeLimit,
     TrainingTimeLimit,
     Verbose,
     one_format,
@@ -114,6 +115,87 @@ def fit(
         is_csv=csv,
         budget=budget,
         settings=chosen,
+    )
+
+
+def learn(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA",
+            help="Table: .csv, also with .gz, names in its first line; - for standard input.",
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="OUT", help="The .bif or .uai file to write.")
+    ],
+    structure: Annotated[
+        str,
+        typer.Option(
+            metavar="chow-liu|independent|FILE",
+            help="Which column depends on which: the best tree, none, or as in a Bayesian network "
+            "(its tables do not matter).",
+        ),
+    ] = "chow-liu",
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="What stands for a missing cell, besides blanks (?)."),
+    ] = None,
+    latent: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=STATES", help="A variable of the structure that no column shows; repeat."
+        ),
+    ] = None,
+    bins: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]NUMBER",
+            help="Cut a column of numbers at quantiles into so many bins, or all such columns.",
+        ),
+    ] = None,
+    prior: Annotated[
+        float,
+        typer.Option(help="Pseudo-rows spread over each table; 0 for the largest likelihood."),
+    ] = 1.0,
+    held_out: Annotated[
+        float,
+        typer.Option(metavar="SHARE", help="Rows that judge the tables before they are learned."),
+    ] = 0.1,
+    steps: Annotated[int, typer.Option(help="Steps of expectation maximisation, at most.")] = 200,
+    restarts: Annotated[
+        int | None, typer.Option(help="Random starts (5 with latent variables).")
+    ] = None,
+    memory_limit: MemoryLimit = None,
+    time_limit: TimeLimit = None,
+    seed: Seed = 0,
+    json: AsJson = False,
+    csv: AsCsv = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Learn a model from a table, some cells of which may be missing.
+
+    Example: deltaai learn cases.csv --missing '?' -o cases.bif; then deltaai query cases.bif
+    """
+    from deltaai.cli.learning import run_learn
+
+    one_format(json=json, csv=csv)
+    run_learn(
+        file,
+        output,
+        structure=structure,
+        missing=missing if missing is not None else ["?"],
+        latent=latent or [],
+        bins=bins or [],
+        prior=prior,
+        held_out=held_out,
+        steps=steps,
+        restarts=restarts,
+        seed=seed,
+        is_json=json,
+        is_csv=csv,
+        budget=Budget.of(memory_limit, time_limit),
     )
 
 

@@ -99,10 +99,10 @@ def run_table(
 def _cases(file: Path, model: FactorGraph) -> CaseStream:
     if file != STANDARD_INPUT:
         return CaseStream.of_file(file, model)
-    return CaseStream.passing("standard input", _standard_input(), model)
+    return CaseStream.passing("standard input", standard_input(), model)
 
 
-def _standard_input() -> io.BufferedIOBase:
+def standard_input() -> io.BufferedIOBase:
     """Bytes that are waited for no longer than there is time, if a system is behind them."""
     try:
         return io.BufferedReader(WatchedStream(sys.stdin.fileno(), is_owner=False))

@@ -9,8 +9,11 @@ from deltaai.errors import Setting
 # Settings with an option of their own; all others are given with --set.
 _WITH_OPTION = frozenset(
     {
+        "bins",
         "device",
         "evidence",
+        "held_out",
+        "latent",
         "memory_limit",
         "method",
         "metrics",
@@ -18,12 +21,15 @@ _WITH_OPTION = frozenset(
         "objective",
         "of",
         "orders",
+        "prior",
         "restart",
+        "restarts",
         "resume",
         "samples",
         "seed",
         "smoothing",
         "steps",
+        "structure",
         "time_limit",
     }
 )

@@ -25,6 +25,7 @@ from deltaai.exact.log_tables import (
 )
 from deltaai.exact.memory import ExactCost, exact_cost
 from deltaai.exact.remainder import Remainder
+from deltaai.exact.rows.counts import ExpectedCounts
 from deltaai.exact.rows.engine import RowAnswers, RowInference
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Enumeration",
     "ExactCost",
     "ExactInference",
+    "ExpectedCounts",
     "LogTable",
     "MostLikely",
     "Remainder",

@@ -2,6 +2,8 @@
 
 from deltaai.io.atomic import check_replaceable, replace_file, replacing
 from deltaai.io.case_stream import CaseStream
+from deltaai.io.data_table import DataTable, data_from_csv, data_from_stream, data_from_table
+from deltaai.io.directed import describe_cycle, directed_cycle, why_not_bayesian
 from deltaai.io.evidence_table import Rows, is_frame, rows_from_table
 from deltaai.io.files import (
     as_model,
@@ -21,12 +23,18 @@ from deltaai.io.streams import WatchedStream
 __all__ = [
     "FORMATS",
     "CaseStream",
+    "DataTable",
     "Format",
     "Rows",
     "Source",
     "WatchedStream",
     "as_model",
     "check_replaceable",
+    "data_from_csv",
+    "data_from_stream",
+    "data_from_table",
+    "describe_cycle",
+    "directed_cycle",
     "example",
     "from_pgmpy",
     "from_pyagrum",
@@ -41,5 +49,6 @@ __all__ = [
     "rows_from_table",
     "to_pgmpy",
     "to_pyagrum",
+    "why_not_bayesian",
     "write",
 ]

@@ -108,11 +108,11 @@ def blocks_from_csv(
     rows_at_once : rows of a block, except of the last one.
     """
     reader = csv.reader(lines, strict=True)
-    names = _names_of(reader, path)
+    names = column_names(reader, path)
     first, lines_of = 0, tuple[int, ...]()
     try:
         rows_from_columns({name: () for name in names}, 0, model)  # are the names known?
-        for cells in _blocks(_rows(reader, len(names), path), rows_at_once):
+        for cells in in_blocks(rows_of_cells(reader, len(names), path), rows_at_once):
             lines_of, block = zip(*cells, strict=True)
             columns = {name: [line[place] for line in block] for place, name in enumerate(names)}
             yield rows_from_columns(columns, len(block), model, first)
@@ -124,7 +124,7 @@ def blocks_from_csv(
         raise EvidenceError(f"{path}: {one_line(error)}") from None
 
 
-def _names_of(reader: Reader, path: str) -> list[str]:
+def column_names(reader: Reader, path: str) -> list[str]:
     """Names of the columns, from the first line."""
     try:
         header = next(reader, None)
@@ -138,7 +138,7 @@ def _names_of(reader: Reader, path: str) -> list[str]:
     return names
 
 
-def _rows(reader: Reader, num_cells: int, path: str) -> Iterator[tuple[int, list[str]]]:
+def rows_of_cells(reader: Reader, num_cells: int, path: str) -> Iterator[tuple[int, list[str]]]:
     """Cells of each row, and the line that it ends at."""
     try:
         for line in reader:
@@ -154,9 +154,10 @@ def _rows(reader: Reader, num_cells: int, path: str) -> Iterator[tuple[int, list
         raise FormatError(path, reader.line_num, f"not a CSV file: {error}") from None
 
 
-def _blocks(
+def in_blocks(
     rows: Iterator[tuple[int, list[str]]], size: int
 ) -> Iterator[list[tuple[int, list[str]]]]:
+    """Some rows at a time."""
     while block := list(islice(rows, size)):
         yield block
 

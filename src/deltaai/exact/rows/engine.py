@@ -14,7 +14,7 @@ impossible only if that says so. All of this is float64 on the CPU.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,12 +23,12 @@ from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
 from deltaai.budget import default_memory_limit
-from deltaai.errors import EvidenceError, ImpossibleEvidenceError, MemoryLimitError, StateError
-from deltaai.exact.inference import ExactInference
+from deltaai.errors import EvidenceError, MemoryLimitError, StateError
 from deltaai.exact.log_tables import flat_index
 from deltaai.exact.memory import BYTES_PER_ENTRY, ExactCost, exact_cost
-from deltaai.exact.remainder import Remainder
+from deltaai.exact.rows.alone import RowAlone
 from deltaai.exact.rows.cliques import ScopedFactor, best_for_rows, clique_tree, rows_in_chunk
+from deltaai.exact.rows.counts import CliqueCounts, ExpectedCounts, factor_counts, in_groups
 from deltaai.exact.rows.passes import RowPasses
 from deltaai.exact.rows.range import (
     SAFE_SPREAD,
@@ -123,6 +123,11 @@ class RowInference:
         self._passes: RowPasses | None = None
         self._turn = Turn()  # at the passes
 
+    @property
+    def seconds_a_row(self) -> float:
+        """About how long one of many rows takes."""
+        return 1e-9 * self._tree.time
+
     def answer(self, rows: Rows, progress: Callable[[float], None] | None = None) -> RowAnswers:
         """Answer each row exactly.
 
@@ -152,13 +157,115 @@ class RowInference:
     ) -> None:
         """Answer chunk by chunk what the free variables are."""
         passes = self._passes_for(len(rows))
+        for place, codes, log_constants in self._chunks(passes, rows, progress):
+            passes.run(codes)
+            num_rows = place.stop - place.start
+            log_partition, is_trusted = self._log_partition(passes, log_constants)
+            answers.log_partition[place] = log_partition[:num_rows]
+            marginals = passes.marginals / self._totals(passes)[self._variable_of_pair]
+            answers.marginals[place, self._pairs] = marginals[:, :num_rows].T
+            answers.is_in_log_space[place] = ~is_trusted[:num_rows]
+
+    def expected_counts(
+        self,
+        rows: Rows,
+        weights: Float64[Tensor, "row"] | None = None,
+        progress: Callable[[float], None] | None = None,
+    ) -> ExpectedCounts:
+        """Count the joint states of every factor's scope, as expected given each row.
+
+        Parameters
+        ----------
+        rows : a state for each variable, -1 where it is unknown.
+        weights : how often each row counts (default: once).
+        progress : called with the fraction of rows done.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from deltaai.models import zoo
+        >>> counted = RowInference(zoo.sprinkler()).expected_counts(torch.tensor([[-1, -1, 1, -1]]))
+        >>> counted.by_group[0].round(decimals=2).tolist()  # of cloudy, given rain
+        [[0.2, 0.8]]
+        """
+        self._check(rows)
+        rows = rows.to("cpu", torch.long)
+        if weights is None:
+            weights = torch.ones(len(rows), dtype=torch.float64, device="cpu")
+        log_partition = torch.zeros(len(rows), dtype=torch.float64, device="cpu")
+        with self._turn:
+            passes = self._passes_for(max(len(rows), 1))
+            counted = CliqueCounts(passes)
+            is_counted = self._count_all(passes, counted, rows, weights, log_partition, progress)
+        split = factor_counts(counted, passes, self._factors, self._sizes)
+        self._count_without_cliques(split, rows, weights * is_counted)
+        by_group = in_groups(self.model, self._factors, split)
+        for row in (~is_counted).nonzero().squeeze(1).tolist():
+            alone = RowAlone(self.model, rows[row], self._order, self._limit)
+            log_partition[row] = alone.log_partition
+            alone.add_counts(float(weights[row]), by_group)
+        return ExpectedCounts(log_partition, by_group)
+
+    def _count_all(
+        self,
+        passes: RowPasses,
+        counted: CliqueCounts,
+        rows: Rows,
+        weights: Float64[Tensor, "row"],
+        log_partition: Float64[Tensor, "row"],
+        progress: Callable[[float], None] | None,
+    ) -> Bool[Tensor, "row"]:
+        """Count chunk by chunk; says which rows are in."""
+        is_counted = torch.zeros(len(rows), dtype=torch.bool, device="cpu")
+        for place, codes, log_constants in self._chunks(passes, rows, progress):
+            num_rows = place.stop - place.start
+            weighing = torch.zeros(passes.rows, dtype=torch.float64, device="cpu")
+            weighing[:num_rows] = weights[place]
+            kept = counted.copy()
+            counted.begin(weighing)
+            passes.run(codes, counted)
+            found, is_trusted = self._log_partition(passes, log_constants)
+            if not bool(is_trusted[:num_rows].all()):
+                # One row that overflows spoils the sums of all: once more without such rows.
+                counted.restore(kept)
+                if bool(is_trusted.any()):
+                    instead = codes[:, is_trusted][:, :1]
+                    counted.begin(weighing * is_trusted)
+                    passes.run(torch.where(is_trusted, codes, instead), counted)
+            log_partition[place] = found[:num_rows]
+            is_counted[place] = is_trusted[:num_rows]
+        return is_counted
+
+    def _count_without_cliques(
+        self,
+        counts: dict[int, Float64[Tensor, "..."]],
+        rows: Rows,
+        weights: Float64[Tensor, "row"],
+    ) -> None:
+        """Count what is over no inferred variable."""
+        states = self.model.num_states.tolist()
+        for number, factor in enumerate(self._factors):
+            if number not in counts:
+                code = flat_index(rows.T, factor.observed, states)
+                total = torch.zeros_like(factor.log_table)
+                counts[number] = total.index_add_(-1, code, weights)
+
+    def _chunks(
+        self, passes: RowPasses, rows: Rows, progress: Callable[[float], None] | None
+    ) -> Iterator[tuple[slice, Int[Tensor, "code row"], Float64[Tensor, "row"]]]:
+        """Where each chunk is, its codes and log-constants; the last one repeats its last row."""
         block = passes.rows * _CHUNKS_CODED_TOGETHER
         for start in range(0, len(rows), block):
             codes, log_constants = self._codes(rows[start : start + block])
             for first in range(0, codes.shape[1], passes.rows):
                 place = slice(start + first, min(start + first + passes.rows, len(rows)))
                 chunk = codes[:, first : first + passes.rows]
-                self._answer_chunk(passes, chunk, log_constants[first:], answers, place)
+                constants = log_constants[first : first + passes.rows]
+                missing = passes.rows - chunk.shape[1]
+                if missing:
+                    chunk = torch.cat((chunk, chunk[:, -1:].expand(-1, missing)), 1)
+                    constants = torch.cat((constants, constants[-1:].expand(missing)))
+                yield place, chunk, constants
                 if progress is not None:
                     progress(place.stop / len(rows))
 
@@ -257,30 +364,22 @@ class RowInference:
             0, len(rows), dtype=torch.float32, device="cpu"
         ).long(), log_constants
 
-    def _answer_chunk(
-        self,
-        passes: RowPasses,
-        codes: Int[Tensor, "code row"],
-        log_constants: Float64[Tensor, "rest"],
-        answers: RowAnswers,
-        place: slice,
-    ) -> None:
-        num_rows = codes.shape[1]
-        if num_rows < passes.rows:  # the last chunk: repeat a row
-            fill = codes[:, -1:].expand(-1, passes.rows - num_rows)
-            codes = torch.cat((codes, fill), 1)
-        passes.run(codes)
-        log_partition = passes.scales.log().sum(0)[:num_rows] + log_constants[:num_rows]
-        answers.log_partition[place] = log_partition
+    def _totals(self, passes: RowPasses) -> Float64[Tensor, "var row"]:
+        """Sum of each variable's marginal, as the passes left it."""
         total = torch.zeros(len(self._sizes), passes.rows, dtype=torch.float64, device="cpu")
-        total.index_add_(0, self._variable_of_pair, passes.marginals)
-        marginals = passes.marginals / total[self._variable_of_pair]
-        answers.marginals[place, self._pairs] = marginals[:, :num_rows].T
-        is_trusted = log_partition.isfinite() & (total.isfinite() & (total > 0)).all(0)[:num_rows]
+        return total.index_add_(0, self._variable_of_pair, passes.marginals)
+
+    def _log_partition(
+        self, passes: RowPasses, log_constants: Float64[Tensor, "row"]
+    ) -> tuple[Float64[Tensor, "row"], Bool[Tensor, "row"]]:
+        """Log Z of each row of the chunk that was run, and whether it can be trusted."""
+        log_partition = passes.scales.log().sum(0) + log_constants
+        total = self._totals(passes)
+        is_trusted = log_partition.isfinite() & (total.isfinite() & (total > 0)).all(0)
         is_lossy = [spread > SAFE_SPREAD for spread in self._spreads]
         if any(is_lossy):
-            is_trusted &= log_loss(passes, is_lossy)[:num_rows] <= _MOST_LOG_LOSS
-        answers.is_in_log_space[place] = ~is_trusted
+            is_trusted &= log_loss(passes, is_lossy) <= _MOST_LOG_LOSS
+        return log_partition, is_trusted
 
     @cached_property
     def _pairs(self) -> Int[Tensor, "pair"]:
@@ -311,22 +410,10 @@ class RowInference:
     def _answer_again(self, rows: Rows, answers: RowAnswers) -> None:
         """Answer the rows that cannot be trusted in log space, one by one."""
         for row in answers.is_in_log_space.nonzero().squeeze(1).tolist():
-            known = enumerate(rows[row].tolist())
-            try:
-                left = Remainder.given(self.model, {v: k for v, k in known if k >= 0})
-                place = {v: number for number, v in enumerate(left.free)}
-                order = [place[v] for v in self._order if v in place]
-                engine = ExactInference(
-                    left,
-                    memory_limit=self._limit,
-                    elimination=eliminate(left.reduced.markov_graph(), order),
-                )
-                answers.log_partition[row] = engine.log_partition()
-                found = [torch.from_numpy(one) for one in engine.marginals().values()]
-                answers.marginals[row] = torch.cat(found)
-            except ImpossibleEvidenceError:
-                answers.log_partition[row] = -math.inf
-                answers.marginals[row] = math.nan
+            alone = RowAlone(self.model, rows[row], self._order, self._limit)
+            found = alone.marginals()
+            answers.log_partition[row] = alone.log_partition
+            answers.marginals[row] = math.nan if found is None else found
 
 
 def _checked(always_observed: Sequence[int], model: FactorGraph) -> tuple[int, ...]:

@@ -27,6 +27,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float64, Int
@@ -64,7 +65,7 @@ def placed(table: Tensor, scope: Scope, layout: Scope) -> Tensor:
     return permuted[tuple(slice(None) if v in members else None for v in layout)]
 
 
-class _Step:
+class Step:
     """A clique with its memory: all views are made once, so that a chunk is arithmetic only."""
 
     def __init__(
@@ -113,7 +114,7 @@ class _Step:
             self.outside = placed(self.message, clique.message, clique.known).expand(self.shape)
         self.single_states = _single_states(clique, sizes)
 
-    def connect(self, children: Sequence[_Step]) -> None:
+    def connect(self, children: Sequence[Step]) -> None:
         """Look at the children's messages in this clique's order of axes."""
         known = self.clique.known
         views = [placed(child.message, child.clique.message, known) for child in children]
@@ -145,6 +146,17 @@ class _Step:
             self.targets[child].copy_(table)
 
 
+@runtime_checkable
+class Counts(Protocol):
+    """What is told of cliques while messages come down."""
+
+    def add_outgoing(self, number: int, step: Step) -> None:
+        """What is outside of a clique is there, and nothing of the clique is overwritten."""
+
+    def add_inside(self, number: int, step: Step, codes: Int[Tensor, "factor row"]) -> None:
+        """The belief of a clique is there; codes are of its factors of the row."""
+
+
 class RowPasses:
     """The memory and the arithmetic for chunks of a given number of rows.
 
@@ -171,7 +183,7 @@ class RowPasses:
         largest = max((math.prod(sizes[v] for v in one.clique.known) for one in shared), default=1)
         scratch = [ones(largest * rows) for _ in range(3)]
         self.rows = rows
-        self.steps = [_Step(one, sizes, rows, scratch) for one in shared]
+        self.steps = [Step(one, sizes, rows, scratch) for one in shared]
         self.is_root = [True] * len(shared)
         for step in self.steps:
             step.connect([self.steps[child] for child in step.clique.children])
@@ -185,7 +197,7 @@ class RowPasses:
         ends = accumulate((len(step.single_states) for step in self.steps), initial=0)
         self.marginals_of = [self.marginals[a:b] for a, b in pairwise(ends)]
 
-    def run(self, codes: Int[Tensor, "code row"]) -> None:
+    def run(self, codes: Int[Tensor, "code row"], counts: Counts | None = None) -> None:
         """Send messages up and down.
 
         Afterwards ``scales`` and ``marginals`` (clique by clique, not normalised) hold the answer.
@@ -194,23 +206,32 @@ class RowPasses:
         ----------
         codes : evidence on each clique's variables, then the codes of the factors of rows, in the
             order of the cliques.
+        counts : told of every clique on the way down, when what is outside of it is there, and when
+            its belief is.
         """
-        place = len(self.steps)
+        place, of_row = len(self.steps), []
         for number, step in enumerate(self.steps):
             end = place + len(step.shared.of_row)
-            self._weigh(step, codes[number], codes[place:end])
+            of_row.append(codes[place:end])
+            self._weigh(step, codes[number], of_row[number])
             self._send_up(number, step)
             place = end
         for number in reversed(range(len(self.steps))):
-            self._send_down(number, self.steps[number])
+            step = self.steps[number]
+            self._bring_down(number, step)
+            if counts is not None:
+                counts.add_outgoing(number, step)
+            self._send_down(number, step)
+            if counts is not None and step.clique.eliminated:
+                counts.add_inside(number, step, of_row[number])
 
-    def _weigh(self, step: _Step, evidence: Tensor, of_row: Tensor) -> None:
+    def _weigh(self, step: Step, evidence: Tensor, of_row: Tensor) -> None:
         torch.index_select(step.shared.evidence, 1, evidence, out=step.evidence_flat)
         torch.mul(step.inside, step.evidence, out=step.weight)
         for (scope, table), code in zip(step.shared.of_row, of_row, strict=True):
             step.weight.mul_(placed(table.index_select(-1, code), scope, step.clique.weighed))
 
-    def _send_up(self, number: int, step: _Step) -> None:
+    def _send_up(self, number: int, step: Step) -> None:
         if step.messages:
             torch.mul(step.messages[0], step.weight_placed, out=step.product)
             for message in step.messages[1:]:
@@ -224,13 +245,16 @@ class RowPasses:
         elif self.is_scaled[number]:
             step.take_out_scale(self.scales[number])
 
-    def _send_down(self, number: int, step: _Step) -> None:
+    def _bring_down(self, number: int, step: Step) -> None:
+        """What is outside of a clique, over all that it knows."""
         if self.is_root[number]:
             step.message.fill_(1.0)
         elif self.is_outside_scaled[number]:
             step.take_out_scale(self.outside_scales[number])
         if step.incoming is not None:
             torch.bmm(step.incoming, step.message_matrices, out=step.outside_matrices)
+
+    def _send_down(self, number: int, step: Step) -> None:
         if len(step.messages) == 2:
             self._pass_to_two(number, step)
         elif step.messages:
@@ -240,7 +264,7 @@ class RowPasses:
         else:
             self._believe(number, step, step.outside)
 
-    def _pass_to_two(self, number: int, step: _Step) -> None:
+    def _pass_to_two(self, number: int, step: Step) -> None:
         first, second = step.messages
         weighted = torch.mul(step.outside, step.weight_placed, out=step.tables[0])
         with_first = torch.mul(weighted, first, out=step.tables[1])
@@ -250,7 +274,7 @@ class RowPasses:
             self._believe(number, step, torch.mul(with_first, second, out=step.tables[2]))
         step.sum_to(1, with_first)
 
-    def _believe(self, number: int, step: _Step, product: Tensor) -> None:
+    def _believe(self, number: int, step: Step, product: Tensor) -> None:
         """Marginals of the eliminated variables, from the product of all but the weight."""
         if step.not_weighed:
             product = torch.sum(product, step.not_weighed, out=step.belief)

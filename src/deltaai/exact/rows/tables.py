@@ -31,11 +31,14 @@ class SplitFactor:
     scope : inferred variables, by their place in the elimination order, ascending.
     observed : always observed variables, by their number in the model.
     log_table : an axis for each variable of the scope, then one for the code of the observed.
+    order : which place of the factor's own scope each variable stood at: those of the scope, the
+        observed, and those with one state.
     """
 
     scope: Scope
     observed: Scope
     log_table: Float64[Tensor, "..."]
+    order: tuple[int, ...]
 
     @property
     def spread(self) -> float:
@@ -66,6 +69,7 @@ def split_factors(
                         tuple(ranks[v] for v in free),
                         tuple(observed),
                         table.permute(order).reshape(*shape, -1),
+                        tuple(order),
                     )
                 )
     return found

@@ -1,0 +1,275 @@
+"""``learn``: a model from a table of data, with missing cells, in one call.
+
+The rows are split: tables are learned without the rows held out, judged by these, and then learned
+from all rows, from where they stand. So the model has seen every row, and the held-out likelihood
+is that of tables that had not.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from deltaai.arguments import checked_count, checked_number, checked_seed
+from deltaai.budget import Budget
+from deltaai.errors import ConfigError, Setting, shown
+from deltaai.io import DataTable, data_from_csv, data_from_table
+from deltaai.learning.report import LearnedModel, LearningReport
+from deltaai.learning.tables.cases import Cases
+from deltaai.learning.tables.chow_liu import chow_liu_parents
+from deltaai.learning.tables.columns import Bins, Columns, columns_of
+from deltaai.learning.tables.expectation import (
+    Expectation,
+    Standing,
+    empty_network,
+    from_known,
+    num_parameters,
+    shaken,
+    steps_of,
+)
+from deltaai.learning.tables.structure import CHOW_LIU, Structure, StructureLike, structure_of
+from deltaai.models import FactorGraph, Variable
+from deltaai.progress import Fraction, reporting
+from deltaai.randomness import generator_of
+
+_LEAST_PRIOR = 1.0  # at the start
+_SHAKEN = 0.9  # share of randomness at the start where some variables are never seen
+_FEWEST_HELD_OUT = 10
+
+Data = object  # a DataFrame, a list of mappings, or the path of a CSV file
+
+
+def learn(
+    data: Data,
+    structure: StructureLike = CHOW_LIU,
+    *,
+    missing: str | Iterable[str] = ("?",),
+    latent: Mapping[str, int | Sequence[str]] | None = None,
+    bins: Bins = None,
+    prior: float | int = 1.0,
+    held_out: float | int = 0.1,
+    steps: int = 200,
+    tolerance: float | int = 1e-6,
+    restarts: int | None = None,
+    seed: int = 0,
+    memory_limit: int | str | None = None,
+    time_limit: float | int | None = None,
+    progress: bool | Fraction | None = None,
+) -> LearnedModel:
+    """Learn the tables of a Bayesian network from data, some cells of which may be missing.
+
+    Parameters
+    ----------
+    data : a ``DataFrame``, a list of mappings of names to values, or the path of a CSV file with
+        names in its first line.
+    structure : ``"chow-liu"`` for the best tree, ``"independent"``, a Bayesian network or the file
+        of one (its tables do not matter), a mapping of children to parents, or edges
+        ``(parent, child)``.
+    missing : what stands for a missing cell, besides blanks.
+    latent : variables that no column shows, with their states or the number of these.
+    bins : into how many bins to cut columns of numbers, at quantiles: for all, or by name.
+    prior : pseudo-rows spread evenly over each table; 0 for the largest likelihood.
+    held_out : share of the rows by which the tables are judged before they see them too.
+    steps : of expectation maximisation, at most.
+    tolerance : gain of a step, in nats a row, below which learning ends.
+    restarts : how often to begin at random tables, of which the best are kept (5 with latent
+        variables).
+    seed : of the rows held out and of random tables.
+    memory_limit, time_limit : bytes (or a text such as ``"4GB"``) and seconds that may be used;
+        when the time is over, the tables that were found are the answer.
+    progress : whether to show a bar.
+
+    Returns
+    -------
+    The model, to be asked like any other; ``model.report`` says how well it was learned.
+
+    Examples
+    --------
+    >>> rows = [{"rain": "no", "wet": "no"}] * 6 + [{"rain": "yes", "wet": "yes"}] * 3
+    >>> rows += [{"rain": "yes", "wet": "?"}]
+    >>> model = learn(rows, [("rain", "wet")], held_out=0, prior=0)
+    >>> model.report.num_parameters, round(model.report.log_likelihood, 3)
+    (3, -0.673)
+    """
+    budget, start = Budget.of(memory_limit, time_limit), time.perf_counter()
+    settings = LearningSettings(
+        prior=checked_number("prior", prior, is_zero_allowed=True),
+        held_out=_checked_share(held_out),
+        steps=checked_count("steps", steps, 1),
+        tolerance=checked_number("tolerance", tolerance, is_zero_allowed=True),
+        restarts=None if restarts is None else checked_count("restarts", restarts, 1),
+        seed=checked_seed(seed),
+    )
+    marks = (missing,) if isinstance(missing, str) else tuple(missing)
+    table = (
+        data_from_csv(Path(data), marks, budget)
+        if isinstance(data, str | Path)
+        else (data if isinstance(data, DataTable) else data_from_table(data, marks))
+    )
+    wanted = structure_of(structure)
+    columns = columns_of(table, wanted.variables, _latent(latent, wanted), bins)
+    with reporting(progress, label="learning") as reports:
+        learner = Learner(columns, wanted, settings, budget)
+        found = learner.run(reports.fraction)
+    name = structure if isinstance(structure, str) else "as given"
+    return LearnedModel.of(found.model, learner.report(found, name, time.perf_counter() - start))
+
+
+@dataclass(frozen=True)
+class LearningSettings:
+    """How tables are learned; see :func:`learn`."""
+
+    prior: float
+    held_out: float
+    steps: int
+    tolerance: float
+    restarts: int | None
+    seed: int
+
+
+class Learner:
+    """Learns the tables of one structure from one set of rows.
+
+    Parameters
+    ----------
+    columns : variables and rows.
+    structure : parents, or that a tree is wanted.
+    settings, budget : how, and within which limits.
+    """
+
+    def __init__(
+        self, columns: Columns, structure: Structure, settings: LearningSettings, budget: Budget
+    ) -> None:
+        self.columns, self.settings, self.budget = columns, settings, budget
+        rows = columns.rows
+        names = [variable.name for variable in columns.variables]
+        sizes = [variable.num_states for variable in columns.variables]
+        if structure.is_tree_wanted:
+            self.parents = chow_liu_parents(rows, sizes)
+        else:
+            self.parents = structure.among(names)
+        self.is_latent = not bool((rows >= 0).any(0).all())
+        generator = np.random.default_rng(settings.seed)
+        order = generator.permutation(len(rows))
+        held_out = int(settings.held_out * len(rows))
+        self.num_held_out = held_out if held_out >= _FEWEST_HELD_OUT else 0
+        self._judges = rows[order[: self.num_held_out]]
+        self._taught = rows[order[self.num_held_out :]]
+        self.held_out_log_likelihood: float | None = None
+
+    def run(self, progress: Fraction | None) -> Standing:
+        """Learn without the rows held out, be judged by them, and learn from all."""
+        model = empty_network(self.columns.variables, self.parents)
+        share = 0.5 if self.num_held_out else 0.0
+        if self.num_held_out:
+            taught = self._best(self._cases(self._taught), model, _part(progress, 0.0, share))
+            judges = Expectation(self._cases(self._judges), self.budget)
+            self.held_out_log_likelihood = judges.log_likelihood(taught.model)
+            if not self._needs_steps:
+                return self._best(
+                    self._cases(self.columns.rows), model, _part(progress, share, 1.0)
+                )
+            everything = self._cases(self.columns.rows)
+            return self._climb(everything, taught.model, _part(progress, share, 1.0))
+        return self._best(self._cases(self.columns.rows), model, progress)
+
+    def _cases(self, rows: np.ndarray) -> Cases:
+        return Cases.of(rows, self.columns.variables)
+
+    @property
+    def _needs_steps(self) -> bool:
+        return bool((self.columns.rows < 0).any())
+
+    def _best(self, cases: Cases, model: FactorGraph, progress: Fraction | None) -> Standing:
+        """Begin where rows are known, or several times at random, and keep the best."""
+        # What is impossible at the start stays so, and rows may need it.
+        start = from_known(model, cases, max(self.settings.prior, _LEAST_PRIOR))
+        number = self.settings.restarts or (5 if self.is_latent else 1)
+        if not self.is_latent and number == 1:
+            return self._climb(cases, start, progress)
+        generator = generator_of(self.settings.seed)
+        found: list[Standing] = []
+        for turn in range(number):
+            part = _part(progress, turn / number, (turn + 1) / number)
+            found.append(self._climb(cases, shaken(start, _SHAKEN, generator), part))
+            if self.budget.is_over:
+                break
+        return max(found, key=lambda one: one.objective)
+
+    def _climb(self, cases: Cases, model: FactorGraph, progress: Fraction | None) -> Standing:
+        """Steps until they gain little, or the time is over."""
+        before = -math.inf
+        self.has_converged = False
+        expectation = Expectation(cases, self.budget)
+        for standing in steps_of(expectation, model, self.settings.prior):
+            gain, before = standing.objective - before, standing.objective
+            if progress is not None:
+                progress(min(standing.step / self.settings.steps, 1.0))
+            if gain < self.settings.tolerance or not self._needs_steps:
+                self.has_converged = True
+                break
+            if standing.step >= self.settings.steps or self.budget.is_over:
+                break
+        if progress is not None:
+            progress(1.0)
+        return standing
+
+    def report(self, found: Standing, structure: str, seconds: float) -> LearningReport:
+        """What there is to say of the result."""
+        rows = self.columns.rows
+        final = Expectation(self._cases(rows), self.budget)
+        surprise = {
+            variable.name: value
+            for variable, value in zip(found.model.variables, found.surprise, strict=True)
+        }
+        return LearningReport(
+            structure=structure,
+            num_rows=len(rows),
+            num_held_out=self.num_held_out,
+            missing_share=float((rows < 0).mean()) if rows.size else 0.0,
+            num_parameters=num_parameters(found.model),
+            log_likelihood=final.log_likelihood(found.model),
+            held_out_log_likelihood=self.held_out_log_likelihood,
+            steps=found.step,
+            has_converged=self.has_converged,
+            surprise=dict(sorted(surprise.items(), key=lambda pair: -pair[1])),
+            notes=self.columns.notes,
+            seconds=seconds,
+        )
+
+
+def _part(progress: Fraction | None, first: float, last: float) -> Fraction | None:
+    """Report of a part of the work."""
+    if progress is None:
+        return None
+    return lambda done: progress(first + (last - first) * done)
+
+
+def _checked_share(held_out: float | int) -> float:
+    share = checked_number("held_out", held_out, 1, is_zero_allowed=True)
+    if share >= 1:
+        raise ConfigError(Setting("held_out"), f" is {shown(held_out)}: some rows must be left")
+    return share
+
+
+def _latent(
+    latent: Mapping[str, int | Sequence[str]] | None, structure: Structure
+) -> dict[str, Variable]:
+    """Variables that are never seen; their states are those of the structure, if it has some."""
+    if latent is None:
+        return {}
+    if not isinstance(latent, Mapping):
+        raise ConfigError(
+            Setting("latent"),
+            f" is {shown(latent)}: give names and numbers of states, as {{'a': 3}}",
+        )
+    given = structure.variables or {}
+    return {
+        str(name): given.get(str(name)) or Variable(str(name), states)
+        for name, states in latent.items()
+    }

@@ -1,0 +1,1 @@
+"""Bayesian networks from tables: columns, structure, counts, expectation maximisation."""

@@ -1,0 +1,170 @@
+"""``learn`` as a newcomer meets it: columns, structures, notes and refusals."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+from jaxtyping import config
+
+import deltaai as dai
+
+
+@pytest.fixture(autouse=True)
+def _as_a_user_runs_it():
+    """Switch the tests' own type checks off: users do not have them, and must see our errors."""
+    before = config.jaxtyping_disable
+    config.update("jaxtyping_disable", True)
+    yield
+    config.update("jaxtyping_disable", before)
+
+
+ROWS = [
+    {"rain": "no", "wet": "no"},
+    {"rain": "yes", "wet": "yes"},
+    {"rain": "no", "wet": "?"},
+    {"rain": None, "wet": "yes"},
+] * 10
+
+
+def test_a_frame_a_list_and_a_file_say_the_same(tmp_path):
+    path = tmp_path / "rows.csv"
+    frame = pd.DataFrame(ROWS)
+    frame.to_csv(path, index=False)
+    packed = tmp_path / "rows.csv.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    found = [dai.learn(data, [("rain", "wet")]) for data in (ROWS, frame, path, str(packed))]
+    for model in found[1:]:
+        for mine, first in zip(model.factors, found[0].factors, strict=True):
+            np.testing.assert_array_equal(mine.log_table, first.log_table)
+    assert [v.states for v in found[0].variables] == [("no", "yes"), ("no", "yes")]
+    assert found[0].report.missing_share == pytest.approx(0.25)
+
+
+def test_the_model_answers_at_once_and_can_be_written(tmp_path):
+    model = dai.learn(ROWS)
+    answer = dai.query(model, evidence={"wet": "yes"}, of=["rain"])
+    assert answer.status == "exact"
+    dai.write(model, tmp_path / "m.bif")
+    again = dai.read(tmp_path / "m.bif")
+    np.testing.assert_allclose(
+        dai.query(again, evidence={"wet": "yes"}).marginals["rain"], answer.marginals["rain"]
+    )
+    with pytest.raises(dai.EvidenceError, match=r"no state 'snow'.*no, yes"):
+        dai.query(model, evidence={"rain": "snow"})
+
+
+def test_the_same_seed_gives_the_same_tables_whatever_the_order_of_rows():
+    forward = dai.learn(ROWS, held_out=0)
+    backward = dai.learn(ROWS[::-1], held_out=0)
+    for mine, other in zip(forward.factors, backward.factors, strict=True):
+        np.testing.assert_allclose(mine.log_table, other.log_table, rtol=1e-12)
+
+
+def test_numbers_are_sorted_as_numbers_and_binned_only_when_asked():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.integers(0, 12, 300), "height": rng.normal(size=300)})
+    with pytest.raises(dai.EvidenceError, match=r"'height' has 300 different numbers.*bins"):
+        dai.learn(frame)
+    model = dai.learn(frame, bins={"height": 4})
+    assert model.variables[0].states == tuple(str(k) for k in range(12))
+    height = model.variables[1]
+    assert height.num_states == 4
+    assert height.states[0].startswith("<")
+    assert any("cut into 4 bins" in note for note in model.report.notes)
+    marginal = dai.query(model, of=["height"]).marginals["height"]
+    np.testing.assert_allclose(marginal, 0.25, atol=0.01)
+
+
+def test_most_cells_in_the_smallest_bin():
+    frame = pd.DataFrame({"a": [0.0] * 95 + [1.5, 2.5, 3.5, 4.5, 5.5]})
+    states = dai.learn(frame, bins=3).variables[0].states
+    assert states == ("<1.5", ">=1.5")
+
+
+def test_what_one_may_not_expect_is_noted():
+    rows = [{"a": "x", "b": "NA", "c": str(k % 2)} for k in range(30)]
+    notes = " ".join(dai.learn(rows).report.notes)
+    assert "'a' has one value" in notes
+    assert "'NA'" in notes
+    model = dai.example("sprinkler")
+    rows = [{"cloudy": "no", "sprinkler": "no", "rain": "no", "wet_grass": "no", "id": 3}] * 20
+    assert "'id'" in " ".join(dai.learn(rows, model).report.notes)
+
+
+def test_the_report_shows_itself():
+    report = dai.learn(ROWS).report
+    assert "log-likelihood of a row" in str(report)
+    assert "<table>" in report._repr_html_()
+    assert report.to_dict()["num_rows"] == 40
+
+
+def test_a_prior_of_zero_may_make_rows_impossible_and_says_so():
+    rows = [{"a": "x", "b": str(k)} for k in range(2)] * 100
+    rows[7] = {"a": "y", "b": "1"}
+    for seed in range(50):
+        report = dai.learn(rows, "independent", prior=0, seed=seed, held_out=0.2).report
+        if report.held_out_log_likelihood == float("-inf"):
+            assert "impossible" in str(report)
+            return
+    raise AssertionError("the rare row was never held out")
+
+
+@pytest.mark.parametrize(
+    ("data", "settings", "words"),
+    [
+        ([], {}, "no rows"),
+        (pd.DataFrame({"a": []}), {}, "no rows"),
+        ([{"a": ""}, {"a": None}], {}, "'a' has no known cell"),
+        (ROWS, {"structure": "chow-lui"}, "chow-liu"),
+        (ROWS, {"structure": [("rain", "snow")]}, "'snow', which is no column"),
+        (ROWS, {"structure": [("rain", "wet"), ("wet", "rain")]}, "cycle"),
+        (ROWS, {"structure": [("rain", "rain")]}, "its own"),
+        (ROWS, {"structure": ["rain"]}, "pairs"),
+        (ROWS, {"structure": 3}, "structure is 3"),
+        (ROWS, {"structure": dai.zoo.ising_lattice(side=2, sigma=0.1, seed=0)}, "not a Bayesian"),
+        (ROWS, {"structure": dai.zoo.sprinkler()}, "no such column"),
+        (ROWS, {"structure": "nothing.bif"}, "no such file"),
+        (ROWS, {"prior": -1}, "prior"),
+        (ROWS, {"held_out": 1.0}, "held_out"),
+        (ROWS, {"steps": 0}, "steps"),
+        (ROWS, {"latent": ["h"]}, "latent"),
+        (ROWS, {"latent": {"rain": 2}}, "column of that name"),
+        (ROWS, {"bins": {"rian": 3}}, "did you mean"),
+        (5, {}, "DataFrame"),
+        ([3], {}, "not a mapping"),
+        ([{"a": k} for k in range(60)], {}, "bins"),
+        ([{"a": f"name{k}"} for k in range(60)], {}, "names the cases"),
+    ],
+)
+def test_refusals_say_what_to_do(data, settings, words):
+    with pytest.raises(dai.DeltaAIError, match=words):
+        dai.learn(data, **settings)
+
+
+def test_labels_must_be_those_of_the_structure():
+    rows = [{"cloudy": "maybe", "sprinkler": "no", "rain": "no", "wet_grass": "no"}] * 5
+    with pytest.raises(dai.EvidenceError, match=r"column 'cloudy'.*'maybe'"):
+        dai.learn(rows, dai.zoo.sprinkler())
+
+
+def test_a_wide_structure_is_refused_before_memory_is_taken():
+    names = [f"x{k}" for k in range(40)]
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.integers(0, 2, (50, 40)).astype(object), columns=names)
+    frame = frame.mask(rng.random(frame.shape) < 0.3)
+    edges = [(a, b) for k, b in enumerate(names) for a in names[max(0, k - 3) : k]]
+    edges += [(names[k], names[k + 20]) for k in range(20)]
+    with pytest.raises(dai.NotAffordableError, match="cannot be filled in exactly"):
+        dai.learn(frame, edges, memory_limit="100KB")
+    with pytest.raises(dai.ModelError, match="entries"):
+        dai.learn(frame, [(name, "x39") for name in names[:-1]])
+
+
+def test_when_the_time_is_over_what_was_found_is_the_answer():
+    frame = pd.DataFrame(
+        dai.exact(dai.example("asia")).sample(2000, 0).numpy(), columns=list("abcdefgh")
+    )
+    frame = frame.mask(np.random.default_rng(0).random(frame.shape) < 0.5)
+    with pytest.raises(dai.TimeLimitError):
+        dai.learn(frame, time_limit=1e-3)
