@@ -1,0 +1,105 @@
+"""Markov chains in both phases: persistent contrastive divergence, with or without tempering.
+
+The negative states are those of chains that never start anew (Tieleman, 2008): p moves little in
+an update, so that a few sweeps take the chains to where it is now. Above the temperature at which
+p falls into modes that is all there is to say; below it chains stay in their mode, and replicas at
+higher temperatures (:class:`~deltaai.mcmc.ParallelTemperingKernel`) let them cross.
+
+Kernels keep what they know of a model that stands still, so they are made for p as it is, once an
+update. Missing cells are those of Gibbs chains in which the observed ones are held, a few for each
+incomplete row; these persist, too, and move when their row is in the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from deltaai.learning.likelihood.expectations import Expectation, WeightedStates
+from deltaai.learning.likelihood.gradients import GradientSettings, PhasedGradient
+from deltaai.learning.likelihood.rows import LearningRows
+from deltaai.mcmc import ChainState, GibbsKernel, Kernel, build_kernel
+from deltaai.models import FactorGraph, Target
+
+_FIRST_SWEEPS = 50  # of chains that begin at random states
+
+
+class ChainGradient(PhasedGradient):
+    """Negative states from chains of a kernel, missing cells from clamped Gibbs chains.
+
+    Parameters
+    ----------
+    model, rows, settings : see :class:`~deltaai.learning.likelihood.gradients.Gradient`.
+    kernel : name of the kernel.
+    """
+
+    def __init__(
+        self, model: FactorGraph, rows: LearningRows, settings: GradientSettings, kernel: str
+    ) -> None:
+        super().__init__(model, rows, settings)
+        self._target, self._name = Target(model), kernel
+        self._chains: ChainState = self._kernel().init(settings.num_samples, self.generator)
+        self._is_warm = False
+        self._fillings: Int[Tensor, "incomplete filling var"] | None = None
+        if rows.has_missing:
+            self._fillings = self._first_fillings()
+
+    def _kernel(self) -> Kernel[Any]:
+        """The kernel for p as it is at this moment."""
+        return build_kernel(self._name, self._target.now(torch.float64))
+
+    def negative(self) -> Expectation:
+        """Where the chains stand after some sweeps."""
+        kernel = self._kernel()
+        for _ in range(self.settings.sweeps if self._is_warm else _FIRST_SWEEPS):
+            self._chains, _ = kernel.step(self._chains, self.generator)
+        self._is_warm = True
+        return WeightedStates.even(self._chains.states, 1.0)
+
+    def filled(self, incomplete: Int[Tensor, "chosen"], share: float) -> Expectation:
+        """Where the chains of these rows stand after some sweeps."""
+        assert self._fillings is not None
+        gibbs = GibbsKernel(self._target.now(torch.float64))
+        places = self.rows.place_among_incomplete[incomplete]
+        each = self.settings.num_fillings
+        states = self._fillings[places].flatten(0, 1)
+        held = (self.rows.states[incomplete] >= 0).repeat_interleave(each, 0)
+        chains = gibbs.init(len(states), self.generator, states, held)
+        for _ in range(self.settings.sweeps):
+            chains, _ = gibbs.step(chains, self.generator)
+        self._fillings[places] = chains.states.reshape(len(places), each, -1)
+        return WeightedStates.even(chains.states, share)
+
+    def _first_fillings(self) -> Int[Tensor, "incomplete filling var"]:
+        gibbs = GibbsKernel(self._target.now(torch.float64))
+        rows = self.rows.states[~self.rows.is_complete]
+        each = self.settings.num_fillings
+        given = rows.repeat_interleave(each, 0)
+        anything = gibbs.init(len(given), self.generator).states
+        states = torch.where(given >= 0, given, anything)
+        chains = gibbs.init(len(given), self.generator, states, given >= 0)
+        for _ in range(_FIRST_SWEEPS):
+            chains, _ = gibbs.step(chains, self.generator)
+        return chains.states.reshape(len(rows), each, -1)
+
+    def state(self) -> dict[str, Any]:
+        """Where all chains stand."""
+        tensors = {field.name: getattr(self._chains, field.name) for field in fields(self._chains)}
+        chains = {name: value for name, value in tensors.items() if isinstance(value, Tensor)}
+        return {
+            **super().state(),
+            "chains": chains,
+            "fillings": self._fillings,
+            "is_warm": self._is_warm,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take up the chains."""
+        super().restore(state)
+        self._chains = type(self._chains)(**state["chains"])
+        self._fillings, self._is_warm = state["fillings"], state["is_warm"]
