@@ -1,6 +1,7 @@
 """A p that learns: maximum likelihood for factor graphs, from complete and incomplete rows."""
 
 from deltaai.learning.likelihood.config import LikelihoodConfig
+from deltaai.learning.likelihood.expectations import Expectation, ExpectedTables, WeightedStates
 from deltaai.learning.likelihood.gradients import Gradient, GradientSettings, PhasedGradient
 from deltaai.learning.likelihood.held_out import HeldOutLikelihood
 from deltaai.learning.likelihood.learn_model import LearnedModel, learn_model
@@ -11,6 +12,8 @@ from deltaai.learning.likelihood.rows import LearningRows
 
 __all__ = [
     "GRADIENTS",
+    "Expectation",
+    "ExpectedTables",
     "Gradient",
     "GradientSettings",
     "HeldOutLikelihood",
@@ -18,6 +21,7 @@ __all__ = [
     "LearningRows",
     "LikelihoodConfig",
     "PhasedGradient",
+    "WeightedStates",
     "build_gradient",
     "learn_model",
     "learnable",

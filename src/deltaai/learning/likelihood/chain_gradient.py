@@ -45,9 +45,8 @@ class ChainGradient(PhasedGradient):
         self._target, self._name = Target(model), kernel
         self._chains: ChainState = self._kernel().init(settings.num_samples, self.generator)
         self._is_warm = False
-        self._fillings: Int[Tensor, "incomplete filling var"] | None = None
-        if rows.has_missing:
-            self._fillings = self._first_fillings()
+        self._fillings = self._random_fillings()
+        self._is_begun = torch.zeros(len(self._fillings), dtype=torch.bool, device=model.device)
 
     def _kernel(self) -> Kernel[Any]:
         """The kernel for p as it is at this moment."""
@@ -63,29 +62,28 @@ class ChainGradient(PhasedGradient):
 
     def filled(self, incomplete: Int[Tensor, "chosen"], share: float) -> Expectation:
         """Where the chains of these rows stand after some sweeps."""
-        assert self._fillings is not None
-        gibbs = GibbsKernel(self._target.now(torch.float64))
         places = self.rows.place_among_incomplete[incomplete]
         each = self.settings.num_fillings
+        kernel = GibbsKernel(self._target.now(torch.float64))
         states = self._fillings[places].flatten(0, 1)
         held = (self.rows.states[incomplete] >= 0).repeat_interleave(each, 0)
-        chains = gibbs.init(len(states), self.generator, states, held)
-        for _ in range(self.settings.sweeps):
-            chains, _ = gibbs.step(chains, self.generator)
-        self._fillings[places] = chains.states.reshape(len(places), each, -1)
+        chains = kernel.init(len(states), self.generator, states, held)
+        is_first = not bool(self._is_begun[places].all())
+        for _ in range(_FIRST_SWEEPS if is_first else self.settings.sweeps):
+            chains, _ = kernel.step(chains, self.generator)
+        self._fillings[places] = chains.columns.T.reshape(len(places), each, -1)
+        self._is_begun[places] = True
         return WeightedStates.even(chains.states, share)
 
-    def _first_fillings(self) -> Int[Tensor, "incomplete filling var"]:
-        gibbs = GibbsKernel(self._target.now(torch.float64))
+    def _random_fillings(self) -> Int[Tensor, "incomplete filling var"]:
+        """Incomplete rows with anything in their missing cells, in the smallest integer type."""
+        each, num_variables = self.settings.num_fillings, self.model.num_variables
         rows = self.rows.states[~self.rows.is_complete]
-        each = self.settings.num_fillings
-        given = rows.repeat_interleave(each, 0)
-        anything = gibbs.init(len(given), self.generator).states
-        states = torch.where(given >= 0, given, anything)
-        chains = gibbs.init(len(given), self.generator, states, given >= 0)
-        for _ in range(_FIRST_SWEEPS):
-            chains, _ = gibbs.step(chains, self.generator)
-        return chains.states.reshape(len(rows), each, -1)
+        if not len(rows):
+            return rows.reshape(0, each, num_variables)
+        anything = self._kernel().start_columns(len(rows) * each, self.generator, None).T
+        given = rows.to(anything.dtype).repeat_interleave(each, 0)
+        return torch.where(given >= 0, given, anything).reshape(len(rows), each, num_variables)
 
     def state(self) -> dict[str, Any]:
         """Where all chains stand."""
@@ -95,6 +93,7 @@ class ChainGradient(PhasedGradient):
             **super().state(),
             "chains": chains,
             "fillings": self._fillings,
+            "is_begun": self._is_begun,
             "is_warm": self._is_warm,
         }
 
@@ -102,4 +101,5 @@ class ChainGradient(PhasedGradient):
         """Take up the chains."""
         super().restore(state)
         self._chains = type(self._chains)(**state["chains"])
-        self._fillings, self._is_warm = state["fillings"], state["is_warm"]
+        self._fillings, self._is_begun = state["fillings"], state["is_begun"]
+        self._is_warm = state["is_warm"]

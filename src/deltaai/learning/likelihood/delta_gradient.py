@@ -10,9 +10,12 @@ and importance weights know by how much:
 By default states are weighted, with weights that sum to one, in the negative phase over all draws
 and in the positive one over the fillings of each row: the bias of a q that is a little off turns
 into variance that falls with the number of draws. Unweighted, what q has not learned yet stays in
-the gradient, however many are drawn. Where weights are so uneven that fewer than
-``FEWEST_EFFECTIVE`` of a hundred draws count, they are flattened until as many do, for the noise
-of few heavy states is worse than the bias.
+the gradient, however many are drawn: on 3 x 3 grids with strong factors and three cells in ten
+missing, the largest error of the gradient was three times that of the weighted one, and the same
+within noise where q was good. Weights know nothing of a mode that q has lost.
+
+Where fewer than a share ``FEWEST_EFFECTIVE`` of the draws would be effective, weights are raised to
+a power below one until as many are, for the noise of few heavy states is worse than the bias.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Expected log scores: what both phases of the likelihood's gradient are made of.
 
-The gradient of the mean log-likelihood of rows (equation key ``ebm_gradient``) is
+The gradient of the mean log-likelihood of rows (equation key ``ebm-gradient``) is
 
     E_data[ ∇ log p~(x) ] - E_p[ ∇ log p~(x) ],    log p~(x) = Σ_k log φ_k(x_{S_k}),
 

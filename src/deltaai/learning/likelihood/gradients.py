@@ -56,7 +56,7 @@ class GradientSettings:
     sweeps: int = 5
     q_updates: int = 4
     q_warmup: int = 200
-    q_ess: float | int = 0.95
+    q_ess: float | int = 0.9
     is_weighted: bool = True
     steps: int = 500
     seed: int = 0
