@@ -77,7 +77,8 @@ def test_estimated_gradients_reach_the_exact_solution(gradient, kind, missing):
     best = learn_model(
         start, rows, gradient="exact", batch_size=None, optimizer="lbfgs", steps=30, **common
     )
-    settings = dict(steps=100, batch_size=None, learning_rate=0.1, num_samples=500, q_updates=2)
+    settings = dict(steps=80, batch_size=None, learning_rate=0.1, num_samples=500, q_updates=2)
+    settings |= {"num_fillings": 4, "sweeps": 2}
     learned = learn_model(start, rows, gradient=gradient, **settings, **common)
     wanted, found = (log_likelihood(one.model, test) for one in (best, learned))
     assert found == pytest.approx(wanted, abs=0.01)

@@ -26,7 +26,7 @@ from deltaai.learning.likelihood.rows import LearningRows
 from deltaai.mcmc import ChainState, GibbsKernel, Kernel, build_kernel
 from deltaai.models import FactorGraph, Target
 
-_FIRST_SWEEPS = 50  # of chains that begin at random states
+_FIRST_SWEEPS = 20  # of chains that begin at random states
 
 
 class ChainGradient(PhasedGradient):
