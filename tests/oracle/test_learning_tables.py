@@ -14,7 +14,7 @@ from deltaai.learning.tables import islands
 from deltaai.learning.tables.cases import Cases
 from deltaai.learning.tables.chow_liu import chow_liu_parents, mutual_information, pair_counts
 from deltaai.learning.tables.expectation import (
-    Expectation,
+    CaseCounter,
     empty_network,
     from_known,
     maximised,
@@ -34,8 +34,8 @@ def rows_of(model, number, share, seed=0):
     return states.masked_fill(gone, -1).numpy().astype(np.int8)
 
 
-def expectation_of(rows, model):
-    return Expectation(Cases.of(rows, model.variables), Budget.of())
+def counter_of(rows, model):
+    return CaseCounter(Cases.of(rows, model.variables), Budget.of())
 
 
 def by_enumeration(model, rows, prior):
@@ -64,7 +64,7 @@ def test_steps_are_those_of_enumeration(prior):
     model = from_known(
         empty_network(SPRINKLER.variables, PARENTS), Cases.of(rows, SPRINKLER.variables), 1.0
     )
-    steps = steps_of(expectation_of(rows, model), model, prior)
+    steps = steps_of(counter_of(rows, model), model, prior)
     for standing in itertools.islice(steps, 3):
         objective, tables = by_enumeration(model, rows, prior)
         assert standing.log_likelihood * len(rows) == pytest.approx(objective)
@@ -85,8 +85,7 @@ def test_no_step_lowers_the_objective(prior, share):
     start = empty_network(model.variables, [by_child[v] for v in range(model.num_variables)])
     start = from_known(start, Cases.of(rows, model.variables), 1.0)
     found = [
-        s.objective
-        for s in itertools.islice(steps_of(expectation_of(rows, start), start, prior), 25)
+        s.objective for s in itertools.islice(steps_of(counter_of(rows, start), start, prior), 25)
     ]
     assert all(after >= before - 1e-12 for before, after in itertools.pairwise(found))
     assert found[-1] > found[0]
@@ -141,7 +140,7 @@ def test_a_latent_class_is_found():
     assert held_out > apart.report.held_out_log_likelihood + 0.02
     # No better than the truth on its own rows than the number of parameters explains.
     full = np.column_stack([np.full(len(rows), -1), rows])
-    best = expectation_of(full, truth).log_likelihood(truth)
+    best = counter_of(full, truth).log_likelihood(truth)
     assert best - 0.002 < learned.report.log_likelihood < best + 11 / len(rows)
 
 

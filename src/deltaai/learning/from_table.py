@@ -24,8 +24,8 @@ from deltaai.learning.tables.cases import Cases
 from deltaai.learning.tables.chow_liu import chow_liu_parents
 from deltaai.learning.tables.columns import Bins, Columns, columns_of
 from deltaai.learning.tables.expectation import (
-    Expectation,
-    Standing,
+    CaseCounter,
+    TableStep,
     empty_network,
     from_known,
     num_parameters,
@@ -114,7 +114,7 @@ def learn(
     wanted = structure_of(structure)
     columns = columns_of(table, wanted.variables, _latent(latent, wanted), bins)
     with reporting(progress, label="learning") as reports:
-        learner = Learner(columns, wanted, settings, budget)
+        learner = TableLearner(columns, wanted, settings, budget)
         found = learner.run(reports.fraction)
     name = structure if isinstance(structure, str) else "as given"
     return LearnedModel.of(found.model, learner.report(found, name, time.perf_counter() - start))
@@ -132,7 +132,7 @@ class LearningSettings:
     seed: int
 
 
-class Learner:
+class TableLearner:
     """Learns the tables of one structure from one set of rows.
 
     Parameters
@@ -162,13 +162,13 @@ class Learner:
         self._taught = rows[order[self.num_held_out :]]
         self.held_out_log_likelihood: float | None = None
 
-    def run(self, progress: Fraction | None) -> Standing:
+    def run(self, progress: Fraction | None) -> TableStep:
         """Learn without the rows held out, be judged by them, and learn from all."""
         model = empty_network(self.columns.variables, self.parents)
         share = 0.5 if self.num_held_out else 0.0
         if self.num_held_out:
             taught = self._best(self._cases(self._taught), model, _part(progress, 0.0, share))
-            judges = Expectation(self._cases(self._judges), self.budget)
+            judges = CaseCounter(self._cases(self._judges), self.budget)
             self.held_out_log_likelihood = judges.log_likelihood(taught.model)
             if not self._needs_steps:
                 return self._best(
@@ -185,7 +185,7 @@ class Learner:
     def _needs_steps(self) -> bool:
         return bool((self.columns.rows < 0).any())
 
-    def _best(self, cases: Cases, model: FactorGraph, progress: Fraction | None) -> Standing:
+    def _best(self, cases: Cases, model: FactorGraph, progress: Fraction | None) -> TableStep:
         """Begin where rows are known, or several times at random, and keep the best."""
         # What is impossible at the start stays so, and rows may need it.
         start = from_known(model, cases, max(self.settings.prior, _LEAST_PRIOR))
@@ -193,7 +193,7 @@ class Learner:
         if not self.is_latent and number == 1:
             return self._climb(cases, start, progress)
         generator = generator_of(self.settings.seed)
-        found: list[Standing] = []
+        found: list[TableStep] = []
         for turn in range(number):
             part = _part(progress, turn / number, (turn + 1) / number)
             found.append(self._climb(cases, shaken(start, _SHAKEN, generator), part))
@@ -201,12 +201,12 @@ class Learner:
                 break
         return max(found, key=lambda one: one.objective)
 
-    def _climb(self, cases: Cases, model: FactorGraph, progress: Fraction | None) -> Standing:
+    def _climb(self, cases: Cases, model: FactorGraph, progress: Fraction | None) -> TableStep:
         """Steps until they gain little, or the time is over."""
         before = -math.inf
         self.has_converged = False
-        expectation = Expectation(cases, self.budget)
-        for standing in steps_of(expectation, model, self.settings.prior):
+        counter = CaseCounter(cases, self.budget)
+        for standing in steps_of(counter, model, self.settings.prior):
             gain, before = standing.objective - before, standing.objective
             if progress is not None:
                 progress(min(standing.step / self.settings.steps, 1.0))
@@ -219,10 +219,10 @@ class Learner:
             progress(1.0)
         return standing
 
-    def report(self, found: Standing, structure: str, seconds: float) -> LearningReport:
+    def report(self, found: TableStep, structure: str, seconds: float) -> LearningReport:
         """What there is to say of the result."""
         rows = self.columns.rows
-        final = Expectation(self._cases(rows), self.budget)
+        final = CaseCounter(self._cases(rows), self.budget)
         surprise = {
             variable.name: value
             for variable, value in zip(found.model.variables, found.surprise, strict=True)

@@ -27,6 +27,7 @@ from deltaai.models.groups import Columns, FactorGroup, joint_states
 from deltaai.models.incidence import Incidence
 from deltaai.models.neural_group import NeuralGroup, network_inputs
 from deltaai.models.placement import on_cpu, on_device
+from deltaai.models.spin_group import SpinGroup
 from deltaai.models.storage import model_from_tensors, model_to_tensors
 from deltaai.models.table_group import ConditionalTableGroup, TableGroup, strides_of
 from deltaai.models.target import Target
@@ -54,6 +55,7 @@ __all__ = [
     "Reduction",
     "SpinCoupling",
     "SpinField",
+    "SpinGroup",
     "StateIndex",
     "States",
     "TableFactor",

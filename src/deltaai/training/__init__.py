@@ -7,8 +7,9 @@ from deltaai.training.earlier_run import give_up, settle_earlier
 from deltaai.training.full_samples import FullSamples
 from deltaai.training.loop import Trainer, TrainingProgress
 from deltaai.training.metrics_log import MetricsLog
+from deltaai.training.nested_state import pack_state, unpack_state
 from deltaai.training.phases import Phase, main_phase
-from deltaai.training.schedules import inverse_temperature_at
+from deltaai.training.schedules import inverse_temperature_at, learning_rate_at
 from deltaai.training.task import Task
 from deltaai.training.tasks import phases_of
 
@@ -23,10 +24,13 @@ __all__ = [
     "TrainingProgress",
     "give_up",
     "inverse_temperature_at",
+    "learning_rate_at",
     "load_tensors",
     "main_phase",
     "objective_names",
+    "pack_state",
     "phases_of",
     "save_tensors",
     "settle_earlier",
+    "unpack_state",
 ]

@@ -31,7 +31,7 @@ from deltaai.training.config import TrainingConfig
 from deltaai.training.kept import Kept
 from deltaai.training.metrics_log import MetricsLog, Row
 from deltaai.training.phases import Phase
-from deltaai.training.run_files import save_run, take_up_run
+from deltaai.training.run_files import restore_run, run_state, save_run, take_up_run
 from deltaai.watch import seconds_left
 
 _ESTIMATE_UPDATES, _FORGETTING = 2, 0.9
@@ -104,17 +104,12 @@ class Trainer:
                 estimate = self._end(phase, estimate)
                 self.number, self.phase_step, self.kept = self.number + 1, 0, None
                 continue
-            if self.step % config.redraw_orders_every == 0 or self.phase_step == 0:
-                with self._watched(started):
-                    phase.task.redraw(self.rng)
+            with self._watched(started):
+                self._redraw(phase)
             if self.phase_step == 0 and not self._begin(phase):
                 break
             with self._watched(started):
-                if self.phase_step % phase.resample_every == 0 or not phase.task.is_drawn:
-                    policy, beta = phase.policy_at(self.phase_step), phase.beta_at(self.phase_step)
-                    phase.task.draw(phase.batch_size, policy, beta, self.generator)
-                loss = self._update(phase, checkpoint)
-            self.step, self.phase_step = self.step + 1, self.phase_step + 1
+                loss = self._drawn_update(phase, checkpoint)
             self.seconds = time.perf_counter() - started
             took = time.perf_counter() - begun
             self.longest_update = max(took, _FORGETTING * self.longest_update)
@@ -136,6 +131,23 @@ class Trainer:
             if is_done:
                 return self._end(phase, estimate)
         return estimate
+
+    def advance(self, num_updates: int) -> None:
+        """Make so many updates of the present phase and nothing else, past its end if need be.
+
+        For a learner who moves the target in between, and who measures and saves by itself.
+        """
+        for _ in range(num_updates):
+            self._redraw(self.phase)
+            self._drawn_update(self.phase, None)
+
+    def state(self) -> dict[str, Any]:
+        """All that the rest of the run depends on, nested."""
+        return run_state(self)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take up what :meth:`state` gave."""
+        restore_run(self, state)
 
     def save(self, path: Path) -> None:
         """Write all that the rest of the run depends on."""
@@ -167,6 +179,20 @@ class Trainer:
             return estimate
         phase.task.trained.load_state_dict(self.kept.weights)
         return self._estimate()
+
+    def _redraw(self, phase: Phase) -> None:
+        """Draw new orders, if it is time to."""
+        if self.step % self.config.redraw_orders_every == 0 or self.phase_step == 0:
+            phase.task.redraw(self.rng)
+
+    def _drawn_update(self, phase: Phase, checkpoint: Path | None) -> float:
+        """Draw states, if it is time to, and make an update at them."""
+        if self.phase_step % phase.resample_every == 0 or not phase.task.is_drawn:
+            policy, beta = phase.policy_at(self.phase_step), phase.beta_at(self.phase_step)
+            phase.task.draw(phase.batch_size, policy, beta, self.generator)
+        loss = self._update(phase, checkpoint)
+        self.step, self.phase_step = self.step + 1, self.phase_step + 1
+        return loss
 
     def _update(self, phase: Phase, checkpoint: Path | None) -> float:
         rate = phase.rate_at(self.phase_step)

@@ -6,6 +6,7 @@ A target that learns is part of that: its parameters are written and restored, t
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +24,9 @@ CHECKPOINT_KIND = "checkpoint"
 _FREE = ("time_limit", "checkpoint_every")  # settings that may change when a run is resumed
 
 
-def save_run(run: Trainer, path: Path) -> None:
-    """Write all that the rest of the run depends on."""
-    state = {
+def run_state(run: Trainer) -> dict[str, Any]:
+    """All that the rest of the run depends on, nested."""
+    return {
         "trained": [dict(phase.task.trained.state_dict()) for phase in run.phases],
         "target": [value.detach() for value in run.phase.task.target_parameters()],
         "optimizer": run.optimizer.state_dict(),
@@ -39,7 +40,11 @@ def save_run(run: Trainer, path: Path) -> None:
         "seconds": run.seconds,
         "history": run.history,
     }
-    tensors, packed = pack_state(state)
+
+
+def save_run(run: Trainer, path: Path) -> None:
+    """Write all that the rest of the run depends on."""
+    tensors, packed = pack_state(run_state(run))
     metadata = {
         "identity": dict(run.identity),
         "config": run.config.to_dict(),
@@ -80,7 +85,11 @@ def _take_up(
             *listed,
             "); use the same to resume, or start anew",
         )
-    state = unpack_state(tensors, metadata["state"])
+    restore_run(run, unpack_state(tensors, metadata["state"]))
+
+
+def restore_run(run: Trainer, state: Mapping[str, Any]) -> None:
+    """Take up what :func:`run_state` gave, checked: it may come from a file."""
     steps = (state["number"], state["phase_step"], state["step"])
     if any(type(step) is not int or step < 0 for step in steps) or not 0 <= state["number"] <= len(
         run.phases

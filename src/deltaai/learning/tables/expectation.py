@@ -34,7 +34,7 @@ _WORTH_A_LOOK = 1.0  # seconds; where all rows take less, nothing else is tried
 
 
 @dataclass(frozen=True, eq=False)
-class Standing:
+class TableStep:
     """Where learning stands after a step.
 
     Parameters
@@ -88,7 +88,7 @@ def num_parameters(model: FactorGraph) -> int:
     )
 
 
-class Expectation:
+class CaseCounter:
     """Expected counts of rows, for networks of one structure.
 
     Parameters
@@ -151,20 +151,20 @@ class Expectation:
 
 
 def steps_of(
-    expectation: Expectation,
+    counter: CaseCounter,
     model: FactorGraph,
     prior: float,
-) -> Iterator[Standing]:
+) -> Iterator[TableStep]:
     """Expectation and maximisation in turn, for ever; what comes first is after one step."""
     step = 0
     while True:
-        found = expectation.counted(model)
-        num_rows, likelihood = expectation.cases.num_rows, found.log_likelihood
+        found = counter.counted(model)
+        num_rows, likelihood = counter.cases.num_rows, found.log_likelihood
         objective = likelihood + _log_prior(model, prior)
         step += 1
         after = maximised(model, found.by_group, prior)
         surprise = _surprise(after, found.by_group)
-        yield Standing(
+        yield TableStep(
             after,
             step,
             likelihood / num_rows,

@@ -1,0 +1,1 @@
+"""Maximum likelihood for factor graphs: interchangeable gradients and one loop around them."""
