@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         to_pyagrum,
         write,
     )
-    from deltaai.learning import LearnedModel, LearningReport, learn
+    from deltaai.learning import LearnedModel, LearningReport, learn, learn_model, learnable
     from deltaai.models import (
         ConditionalTable,
         FactorGraph,
@@ -104,6 +104,8 @@ __all__ = [
     "from_pgmpy",
     "from_pyagrum",
     "learn",
+    "learn_model",
+    "learnable",
     "load",
     "plan",
     "query",

@@ -122,7 +122,8 @@ def test_a_prior_of_zero_may_make_rows_impossible_and_says_so():
         (ROWS, {"structure": [("rain", "rain")]}, "its own"),
         (ROWS, {"structure": ["rain"]}, "pairs"),
         (ROWS, {"structure": 3}, "structure is 3"),
-        (ROWS, {"structure": dai.zoo.ising_lattice(side=2, sigma=0.1, seed=0)}, "not a Bayesian"),
+        (ROWS, {"structure": dai.zoo.ising_lattice(side=2, sigma=0.1, seed=0)}, "no such column"),
+        (ROWS, {"structure": "grid 3x4"}, "12 variables, and the data have 2 columns"),
         (ROWS, {"structure": dai.zoo.sprinkler()}, "no such column"),
         (ROWS, {"structure": "nothing.bif"}, "no such file"),
         (ROWS, {"prior": -1}, "prior"),
@@ -168,3 +169,29 @@ def test_when_the_time_is_over_what_was_found_is_the_answer():
     frame = frame.mask(np.random.default_rng(0).random(frame.shape) < 0.5)
     with pytest.raises(dai.TimeLimitError):
         dai.learn(frame, time_limit=1e-3)
+
+
+def test_a_grid_is_learned_along_the_gradient():
+    truth = dai.zoo.ising_lattice(side=3, sigma=0.7, seed=0)
+    names = [variable.name for variable in truth.variables]
+    frame = pd.DataFrame(dai.exact(truth).sample(3000, 0).numpy(), columns=names)
+    frame = frame.astype(object).mask(np.random.default_rng(0).random(frame.shape) < 0.1)
+    for structure in ("grid 3x3", truth):
+        model = dai.learn(frame, structure)
+        assert model.report.status == "exact"
+        found, wanted = (dai.query(one).marginals for one in (model, truth))
+        assert max(abs(found[name] - wanted[name]).max() for name in names) < 0.03
+        apart = dai.learn(frame, "independent").report
+        assert model.report.held_out_log_likelihood > apart.held_out_log_likelihood + 0.1
+        assert "gradient" in str(model.report)
+
+
+def test_a_grid_on_the_command_line_is_written_as_uai(run, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b,c,d\n" + "0,0,1,1\n1,1,0,0\n0,1,1,0\n0,0,0,?\n" * 20)
+    code, _, err = run("learn", path, "-o", tmp_path / "m.bif", "--structure", "grid 2x2")
+    assert (code, "write a .uai file" in " ".join(err.split())) == (2, True)
+    code, out, err = run("learn", path, "-o", tmp_path / "m.uai", "--structure", "grid 2x2")
+    assert code == 0, err
+    assert "exact gradient" in " ".join(out.split())
+    assert dai.read(tmp_path / "m.uai").num_factors == 8

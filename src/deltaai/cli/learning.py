@@ -12,7 +12,7 @@ from deltaai.cli.progress import bars
 from deltaai.cli.tables import STANDARD_INPUT, standard_input
 from deltaai.errors import ConfigError
 from deltaai.io import DataTable, data_from_csv, data_from_stream, write
-from deltaai.learning import LearnedModel, learn
+from deltaai.learning import LearnedModel, learn, structure_of
 
 _FORMATS = (".bif", ".uai", ".bif.gz", ".uai.gz")
 
@@ -27,7 +27,7 @@ def run_learn(
     bins: Sequence[str],
     prior: float,
     held_out: float,
-    steps: int,
+    steps: int | None,
     restarts: int | None,
     seed: int,
     is_json: bool,
@@ -36,6 +36,11 @@ def run_learn(
 ) -> None:
     """Read, learn, write the model and say what was learned."""
     check_outputs([Output("--output", output, "models", _FORMATS)], [file])
+    if not structure_of(structure).is_directed and ".bif" in output.suffixes:
+        raise ConfigError(
+            f"--structure {structure!r} has no directions, and {output} would hold a Bayesian "
+            "network: write a .uai file"
+        )
     with budget.watched(f"the data in {file}"):
         data = _read(file, missing, budget)
     show.detail(f"read {file}: {data.num_rows} rows, {len(data.names)} columns")

@@ -132,9 +132,9 @@ def learn(
     structure: Annotated[
         str,
         typer.Option(
-            metavar="chow-liu|independent|FILE",
-            help="Which column depends on which: the best tree, none, or as in a Bayesian network "
-            "(its tables do not matter).",
+            metavar="chow-liu|independent|grid RxC|FILE",
+            help="Which column depends on which: the best tree, none, neighbours in a grid, or as "
+            "in a model (its tables do not matter).",
         ),
     ] = "chow-liu",
     missing: Annotated[
@@ -162,7 +162,10 @@ def learn(
         float,
         typer.Option(metavar="SHARE", help="Rows that judge the tables before they are learned."),
     ] = 0.1,
-    steps: Annotated[int, typer.Option(help="Steps of expectation maximisation, at most.")] = 200,
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Steps of expectation maximisation (200), or along a gradient (500)."),
+    ] = None,
     restarts: Annotated[
         int | None, typer.Option(help="Random starts (5 with latent variables).")
     ] = None,

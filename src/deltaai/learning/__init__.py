@@ -11,6 +11,7 @@ from deltaai.learning.likelihood.pseudo_likelihood import log_pseudo_likelihood
 from deltaai.learning.likelihood.registry import GRADIENTS, build_gradient, register_gradient
 from deltaai.learning.likelihood.rows import LearningRows
 from deltaai.learning.report import LearnedModel, LearningReport
+from deltaai.learning.tables.structure import structure_of
 
 __all__ = [
     "GRADIENTS",
@@ -33,4 +34,5 @@ __all__ = [
     "log_pseudo_likelihood",
     "plain",
     "register_gradient",
+    "structure_of",
 ]

@@ -33,10 +33,12 @@ from deltaai.learning.tables.expectation import (
     steps_of,
 )
 from deltaai.learning.tables.structure import CHOW_LIU, Structure, StructureLike, structure_of
+from deltaai.learning.undirected import learn_undirected, undirected_report
 from deltaai.models import FactorGraph, Variable
 from deltaai.progress import Fraction, reporting
 from deltaai.randomness import generator_of
 
+_STEPS = 200
 _LEAST_PRIOR = 1.0  # at the start
 _SHAKEN = 0.9  # share of randomness at the start where some variables are never seen
 _FEWEST_HELD_OUT = 10
@@ -53,7 +55,7 @@ def learn(
     bins: Bins = None,
     prior: float | int = 1.0,
     held_out: float | int = 0.1,
-    steps: int = 200,
+    steps: int | None = None,
     tolerance: float | int = 1e-6,
     restarts: int | None = None,
     seed: int = 0,
@@ -61,7 +63,7 @@ def learn(
     time_limit: float | int | None = None,
     progress: bool | Fraction | None = None,
 ) -> LearnedModel:
-    """Learn the tables of a Bayesian network from data, some cells of which may be missing.
+    """Learn the tables of a model from data, some cells of which may be missing.
 
     Parameters
     ----------
@@ -69,13 +71,15 @@ def learn(
         names in its first line.
     structure : ``"chow-liu"`` for the best tree, ``"independent"``, a Bayesian network or the file
         of one (its tables do not matter), a mapping of children to parents, or edges
-        ``(parent, child)``.
+        ``(parent, child)``. Any other model, or its file, and ``"grid 4x5"`` (the columns are the
+        places of a grid, row by row) say which variables have a factor together: then tables
+        without directions are learned, along the gradient of the likelihood.
     missing : what stands for a missing cell, besides blanks.
     latent : variables that no column shows, with their states or the number of these.
     bins : into how many bins to cut columns of numbers, at quantiles: for all, or by name.
     prior : pseudo-rows spread evenly over each table; 0 for the largest likelihood.
     held_out : share of the rows by which the tables are judged before they see them too.
-    steps : of expectation maximisation, at most.
+    steps : of expectation maximisation, at most (200); or updates along a gradient (500).
     tolerance : gain of a step, in nats a row, below which learning ends.
     restarts : how often to begin at random tables, of which the best are kept (5 with latent
         variables).
@@ -100,7 +104,7 @@ def learn(
     settings = LearningSettings(
         prior=checked_number("prior", prior, is_zero_allowed=True),
         held_out=_checked_share(held_out),
-        steps=checked_count("steps", steps, 1),
+        steps=_STEPS if steps is None else checked_count("steps", steps, 1),
         tolerance=checked_number("tolerance", tolerance, is_zero_allowed=True),
         restarts=None if restarts is None else checked_count("restarts", restarts, 1),
         seed=checked_seed(seed),
@@ -113,10 +117,24 @@ def learn(
     )
     wanted = structure_of(structure)
     columns = columns_of(table, wanted.variables, _latent(latent, wanted), bins)
+    name = structure if isinstance(structure, str) else "as given"
+    if not wanted.is_directed:
+        with reporting(progress, label="learning") as reports:
+            result = learn_undirected(
+                columns,
+                wanted,
+                prior=settings.prior,
+                held_out=settings.held_out,
+                steps=steps,
+                seed=settings.seed,
+                progress=reports.fraction,
+            )
+        seconds = time.perf_counter() - start
+        report = undirected_report(result, columns, name, budget, seconds)
+        return LearnedModel.of(result.model, report)
     with reporting(progress, label="learning") as reports:
         learner = TableLearner(columns, wanted, settings, budget)
         found = learner.run(reports.fraction)
-    name = structure if isinstance(structure, str) else "as given"
     return LearnedModel.of(found.model, learner.report(found, name, time.perf_counter() - start))
 
 

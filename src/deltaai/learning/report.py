@@ -20,14 +20,15 @@ class LearningReport(Shown):
     num_rows, num_held_out : rows that were learned from in the end, and those of them that judged.
     missing_share : share of the cells that were missing.
     num_parameters : free numbers of the model.
-    log_likelihood : mean of a row, of all rows under the model.
+    log_likelihood : mean of a row, of all rows under the model; NaN where that is not affordable.
     held_out_log_likelihood : the same of rows that the tables had not seen when they were judged;
         none if no row was held out.
-    steps : of expectation maximisation, on all rows.
+    steps : of expectation maximisation, on all rows; or updates along the gradient.
     has_converged : whether the last step gained less than the tolerance.
     surprise : for each variable, its part of the negative log-likelihood of a row, largest first.
     notes : what was done that one may not expect, one sentence each.
     seconds : in all.
+    status : of the held-out likelihood: exact, or how far an estimate can be trusted.
     """
 
     structure: str
@@ -42,13 +43,15 @@ class LearningReport(Shown):
     surprise: dict[str, float]
     notes: tuple[str, ...]
     seconds: float
+    status: str = "exact"
 
     @property
     def rows(self) -> list[tuple[str, str]]:
         """Names and values, as people read them."""
         held_out = "none were held out"
         if self.held_out_log_likelihood is not None:
-            held_out = f"{self.held_out_log_likelihood:.4f} ({self.num_held_out} rows)"
+            how = "" if self.status == "exact" else f", {self.status}"
+            held_out = f"{self.held_out_log_likelihood:.4f} ({self.num_held_out} rows{how})"
             if self.held_out_log_likelihood == -math.inf:
                 held_out += ": some are impossible; a prior above 0 makes none so"
         listed = ", ".join(f"{n} {v:.3f}" for n, v in list(self.surprise.items())[:5])
@@ -57,10 +60,10 @@ class LearningReport(Shown):
             ("structure", self.structure),
             ("rows", f"{self.num_rows}, {self.missing_share:.1%} of their cells missing"),
             ("parameters", str(self.num_parameters)),
-            ("log-likelihood of a row", f"{self.log_likelihood:.4f}"),
+            ("log-likelihood of a row", _number(self.log_likelihood)),
             ("of rows held out", held_out),
             ("steps", f"{self.steps}{end}"),
-            ("most surprising, nats a row", listed),
+            ("most surprising, nats a row", listed or "not known"),
             ("seconds", f"{self.seconds:.1f}"),
         ]
         return found + [("note", note) for note in self.notes]
@@ -71,6 +74,10 @@ class LearningReport(Shown):
 
     def _card(self) -> Card:
         return Card("LearningReport", tuple(self.rows))
+
+
+def _number(value: float) -> str:
+    return "not affordable" if math.isnan(value) else f"{value:.4f}"
 
 
 class LearnedModel(FactorGraph):

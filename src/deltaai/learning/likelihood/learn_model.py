@@ -120,7 +120,7 @@ def learn_model(
     config, of_gradient = split_settings(settings)
     checked = LearningRows.of(model, rows)
     moving = model.to()  # a copy: the caller's model stays
-    name = _default_gradient(moving) if gradient is None else gradient
+    name = default_gradient(moving) if gradient is None else gradient
     learner = _set_up(moving, checked, name, config, of_gradient)
     if resume and path is not None and is_there(path):
         take_up_learner(learner, path)
@@ -163,7 +163,7 @@ def _set_up(
     return Learner(model, built, config, held_out, identity)
 
 
-def _default_gradient(model: FactorGraph) -> str:
+def default_gradient(model: FactorGraph) -> str:
     """The exact gradient where it takes a moment, else Delta."""
     try:
         entries = RowInference(on_cpu(plain(model))).cost.total_entries

@@ -1,19 +1,23 @@
 """Which variable depends on which: given by the user, or the best tree.
 
-A structure is a list of parents for every variable. It comes from edges, a mapping, a model whose
-tables are conditional, the word ``independent``, or from the data by Chow and Liu's tree.
+A directed structure is a list of parents for every variable. It comes from edges, a mapping, a
+model whose tables are conditional, the word ``independent``, or from the data by Chow and Liu's
+tree. One without directions is a list of scopes: those of any other model, or the neighbours in a
+grid of the columns.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deltaai.errors import ConfigError, ModelError, Setting, did_you_mean, one_line, shown
+from deltaai.errors import ConfigError, ModelError, Setting, did_you_mean, shown
 from deltaai.io import describe_cycle, directed_cycle, is_there, read, why_not_bayesian
 from deltaai.models import FactorGraph, Variable
 
+_GRID = re.compile(r"grid[ :]?(\d{1,4})\s*x\s*(\d{1,4})", re.IGNORECASE)
 CHOW_LIU, INDEPENDENT = "chow-liu", "independent"
 Edges = Iterable[tuple[str, str]]
 StructureLike = str | Path | FactorGraph | Mapping[str, Sequence[str]] | Edges
@@ -28,11 +32,38 @@ class Structure:
     parents : of each variable that is named; others have none.
     variables : with their states, if the structure came with them.
     is_tree_wanted : whether the parents are to be found from the data.
+    scopes : variables that have a factor together, of a structure without directions.
+    grid : rows and columns of the grid that the columns form, in their order, if they do.
     """
 
     parents: dict[str, tuple[str, ...]]
     variables: dict[str, Variable] | None = None
     is_tree_wanted: bool = False
+    scopes: tuple[tuple[str, ...], ...] = ()
+    grid: tuple[int, int] | None = None
+
+    @property
+    def is_directed(self) -> bool:
+        """Whether variables have parents."""
+        return not self.scopes and self.grid is None
+
+    def scopes_among(self, names: Sequence[str]) -> list[tuple[str, ...]]:
+        """Scopes of factors: those of a structure without directions, and each variable alone."""
+        found = list(self.scopes)
+        if self.grid is not None:
+            height, width = self.grid
+            if height * width != len(names):
+                raise ModelError(
+                    f"a grid of {height} x {width} has {height * width} variables, and the data "
+                    f"have {len(names)} columns"
+                )
+            for place, name in enumerate(names):
+                if (place + 1) % width:
+                    found.append((name, names[place + 1]))
+                if place + width < len(names):
+                    found.append((name, names[place + width]))
+        alone = {scope[0] for scope in found if len(scope) == 1}
+        return [(name,) for name in names if name not in alone] + found
 
     def among(self, names: Sequence[str]) -> list[tuple[int, ...]]:
         """Parents of each variable by number; refuses what has no column, and cycles."""
@@ -59,25 +90,33 @@ def structure_of(structure: StructureLike) -> Structure:
     >>> structure_of([("rain", "wet"), ("sprinkler", "wet")]).parents
     {'wet': ('rain', 'sprinkler')}
     """
-    if isinstance(structure, str) and structure == CHOW_LIU:
-        return Structure({}, is_tree_wanted=True)
-    if isinstance(structure, str) and structure == INDEPENDENT:
-        return Structure({})
-    if isinstance(structure, str | Path):
-        path = Path(structure)
-        if isinstance(structure, str) and not path.suffix and not is_there(path):
-            words = did_you_mean(structure, (CHOW_LIU, INDEPENDENT))
-            raise ConfigError(
-                Setting("structure"),
-                f" is {structure!r}{words}: give 'chow-liu', 'independent', the file of a Bayesian "
-                "network, or edges (parent, child)",
-            )
-        return _of_model(read(path), str(path))
+    if isinstance(structure, str):
+        return _of_text(structure)
+    if isinstance(structure, Path):
+        return _of_model(read(structure))
     if isinstance(structure, FactorGraph):
-        return _of_model(structure, "the structure")
+        return _of_model(structure)
     if isinstance(structure, Mapping):
         return Structure({str(child): _names(some) for child, some in structure.items()})
     return _of_edges(structure)
+
+
+def _of_text(text: str) -> Structure:
+    """A word that says how, or the path of a file."""
+    if text == CHOW_LIU:
+        return Structure({}, is_tree_wanted=True)
+    if text == INDEPENDENT:
+        return Structure({})
+    if grid := _GRID.fullmatch(text.strip()):
+        return Structure({}, grid=(int(grid[1]), int(grid[2])))
+    path = Path(text)
+    if not path.suffix and not is_there(path):
+        raise ConfigError(
+            Setting("structure"),
+            f" is {text!r}{did_you_mean(text, (CHOW_LIU, INDEPENDENT))}: give 'chow-liu', "
+            "'independent', 'grid 4x5', the file of a model, or edges (parent, child)",
+        )
+    return _of_model(read(path))
 
 
 def _names(some: object) -> tuple[str, ...]:
@@ -92,7 +131,7 @@ def _of_edges(edges: object) -> Structure:
     if not isinstance(edges, Iterable):
         raise ConfigError(
             Setting("structure"),
-            f" is {shown(edges)}: give 'chow-liu', 'independent', a Bayesian network or its file, "
+            f" is {shown(edges)}: give 'chow-liu', 'independent', 'grid 4x5', a model or its file, "
             "or edges (parent, child)",
         )
     parents: dict[str, tuple[str, ...]] = {}
@@ -106,13 +145,11 @@ def _of_edges(edges: object) -> Structure:
     return Structure(parents)
 
 
-def _of_model(model: FactorGraph, where: str) -> Structure:
-    reason = why_not_bayesian(model)
-    if reason is not None:
-        raise ModelError(
-            f"{where} is not a Bayesian network: {one_line(reason)}; tables are learned for one"
-        )
+def _of_model(model: FactorGraph) -> Structure:
     names = [variable.name for variable in model.variables]
-    scopes = [scope for group in model.groups for scope in group.scopes.tolist()]
-    parents = {names[scope[-1]]: tuple(names[v] for v in scope[:-1]) for scope in scopes}
-    return Structure(parents, dict(zip(names, model.variables, strict=True)))
+    variables = dict(zip(names, model.variables, strict=True))
+    numbered = [scope for group in model.groups for scope in group.scopes.tolist()]
+    scopes = [tuple(names[v] for v in scope) for scope in numbered]
+    if why_not_bayesian(model) is None:
+        return Structure({scope[-1]: scope[:-1] for scope in scopes}, variables)
+    return Structure({}, variables, scopes=tuple(sorted({s for s in scopes if s})))

@@ -1,0 +1,117 @@
+"""``learn`` for structures without directions: a table for every scope, by maximum likelihood.
+
+There are no counts to divide by: the tables follow the gradient of the likelihood, exact where that
+takes a moment and by a q that follows p elsewhere (:mod:`deltaai.learning.likelihood`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from deltaai.budget import Budget
+from deltaai.errors import MemoryLimitError, ModelError
+from deltaai.exact import RowInference
+from deltaai.learning.likelihood.learn_model import LikelihoodResult, default_gradient, learn_model
+from deltaai.learning.likelihood.parameters import learnable
+from deltaai.learning.report import LearningReport
+from deltaai.learning.tables.cases import MISSING, Cases
+from deltaai.learning.tables.columns import Columns
+from deltaai.learning.tables.structure import Structure
+from deltaai.models import FactorGraph, TableFactor
+from deltaai.progress import Fraction
+
+_MOST_ENTRIES = 2**20  # of one table
+_MOST_SECONDS = 60.0  # for the likelihood of all rows, which is for the report alone
+
+
+def learn_undirected(
+    columns: Columns,
+    structure: Structure,
+    *,
+    prior: float,
+    held_out: float,
+    steps: int | None,
+    seed: int,
+    progress: Fraction | None,
+) -> LikelihoodResult:
+    """Learn a table for every scope of a structure without directions.
+
+    Parameters
+    ----------
+    columns, structure : variables and rows, and which variables have a table together.
+    prior : a normal prior of variance 1 / prior on every entry of a log-table.
+    held_out : share of the rows that judge, and are not learned from.
+    steps : updates (those of :func:`learn_model` by default).
+    seed, progress : of all that is drawn; who is told how far it is.
+    """
+    sizes = {variable.name: variable.num_states for variable in columns.variables}
+    factors = []
+    for scope in structure.scopes_among(list(sizes)):
+        shape = [sizes[name] for name in scope]
+        if math.prod(shape) > _MOST_ENTRIES:
+            raise ModelError(
+                f"the table of ({', '.join(scope)}) would have {math.prod(shape)} entries: give "
+                "smaller scopes"
+            )
+        table = torch.zeros(shape, dtype=torch.float64, device="cpu")
+        factors.append(TableFactor(list(scope), table))
+    model = learnable(FactorGraph(columns.variables, factors))
+    gradient = default_gradient(model)
+    settings: dict[str, Any] = {} if steps is None else {"steps": steps}
+    if gradient == "exact":  # with all rows every time, a few large steps get there
+        settings |= {"optimizer": "lbfgs", "batch_size": None}
+    return learn_model(
+        model,
+        torch.from_numpy(columns.rows.astype("int64")),
+        gradient=gradient,
+        weight_decay=prior / len(columns.rows),
+        held_out=held_out,
+        seed=seed,
+        progress=False if progress is None else progress,
+        **settings,
+    )
+
+
+def undirected_report(
+    found: LikelihoodResult, columns: Columns, structure: str, budget: Budget, seconds: float
+) -> LearningReport:
+    """What there is to say of the result."""
+    rows, held_out = columns.rows, found.held_out
+    cases = Cases.of(rows, columns.variables)
+    return LearningReport(
+        structure=structure,
+        num_rows=len(rows),
+        num_held_out=0 if held_out is None else held_out.num_rows,
+        missing_share=float((rows < 0).mean()),
+        num_parameters=sum(g.num_factors * g.table_size for g in found.model.groups),
+        log_likelihood=_log_likelihood(found.model, cases, budget),
+        held_out_log_likelihood=None if held_out is None else held_out.log_likelihood,
+        steps=found.num_steps,
+        has_converged=True,
+        surprise={},
+        notes=(
+            *columns.notes,
+            f"learned along the {found.gradient} gradient, without the rows held out",
+        ),
+        seconds=seconds,
+        status="exact" if held_out is None else held_out.status,
+    )
+
+
+def _log_likelihood(model: FactorGraph, cases: Cases, budget: Budget) -> float:
+    """Mean log-likelihood of all rows; NaN where that would take long."""
+    try:
+        engine = RowInference(model, memory_limit=budget.memory)
+    except MemoryLimitError:
+        return math.nan
+    if engine.seconds_a_row * len(cases.rows) > _MOST_SECONDS:
+        return math.nan
+    nothing = torch.full((1, model.num_variables), MISSING, dtype=torch.long, device="cpu")
+    log_partition = float(engine.expected_counts(nothing).log_partition[0])
+    total = 0.0
+    for rows, weights in cases.blocks():
+        total += float((engine.expected_counts(rows).log_partition * weights).sum())
+    return total / cases.num_rows - log_partition
