@@ -106,8 +106,16 @@ class CaseCounter:
 
     def counted(self, model: FactorGraph) -> Counted:
         """Log-likelihood of the cases, and expected counts for each group of the model."""
-        if self._elimination is None and self._islands is None:
-            self._choose(model)
+        try:
+            if self._elimination is None and self._islands is None:
+                self._choose(model)
+            return self._counted(model)
+        except MemoryLimitError as error:
+            raise NotAffordableError(
+                f"missing cells cannot be filled in exactly with this structure: {error}"
+            ) from None
+
+    def _counted(self, model: FactorGraph) -> Counted:
         if self._islands is not None:
             return self._islands.counted(model)
         engine = RowInference(
@@ -129,21 +137,19 @@ class CaseCounter:
     def _choose(self, model: FactorGraph) -> None:
         """All rows in one tree of cliques, or island by island: what takes less time."""
         limit = self.budget.memory
+        seconds, reason = math.inf, None
         try:
             engine = RowInference(model, self._always, memory_limit=limit)
+            self._elimination = engine.elimination
             seconds = engine.seconds_a_row * len(self.cases.rows)
         except MemoryLimitError as error:
-            engine, seconds, reason = None, math.inf, error
+            reason = error
         if seconds > _WORTH_A_LOOK:
             islands = Islands(model, self.cases, self.budget)
             if islands.seconds(limit) < seconds:
-                self._islands = islands
-                return
-        if engine is None:
-            raise NotAffordableError(
-                f"missing cells cannot be filled in exactly with this structure: {reason}"
-            )
-        self._elimination = engine.elimination
+                self._islands, reason = islands, None
+        if reason is not None:
+            raise reason
 
     def log_likelihood(self, model: FactorGraph) -> float:
         """Mean log-likelihood of the rows."""
