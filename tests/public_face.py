@@ -138,6 +138,7 @@ GOOD = {
     "names": lambda: ["a"],
     "row": lambda: 0,
     "num_sweeps": lambda: 1,
+    "data": lambda: [{"a": "no", "b": 1}, {"a": "yes", "b": None}, {"a": "no", "b": 0}] * 8,
 }
 GOOD_HERE = {
     ("FactorGraph.log_ratio", "variable"): lambda: torch.tensor([0, 1]),

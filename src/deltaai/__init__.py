@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         to_pyagrum,
         write,
     )
-    from deltaai.learning import LearnedModel, LearningReport, learn, learn_model, learnable
+    from deltaai.learning import learn
     from deltaai.models import (
         ConditionalTable,
         FactorGraph,
@@ -77,8 +77,6 @@ __all__ = [
     "FormatError",
     "GraphError",
     "ImpossibleEvidenceError",
-    "LearnedModel",
-    "LearningReport",
     "Marginals",
     "MemoryLimitError",
     "ModelError",
@@ -104,8 +102,6 @@ __all__ = [
     "from_pgmpy",
     "from_pyagrum",
     "learn",
-    "learn_model",
-    "learnable",
     "load",
     "plan",
     "query",

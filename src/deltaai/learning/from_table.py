@@ -15,14 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from deltaai.arguments import checked_count, checked_number, checked_seed
+from deltaai.arguments import checked_count, checked_items, checked_number, checked_seed
 from deltaai.budget import Budget
 from deltaai.errors import ConfigError, Setting, shown
 from deltaai.io import DataTable, data_from_csv, data_from_table
 from deltaai.learning.report import LearnedModel, LearningReport
 from deltaai.learning.tables.cases import Cases
 from deltaai.learning.tables.chow_liu import chow_liu_parents
-from deltaai.learning.tables.columns import Bins, Columns, columns_of
+from deltaai.learning.tables.columns import MOST_STATES, Bins, Columns, columns_of
 from deltaai.learning.tables.expectation import (
     CaseCounter,
     TableStep,
@@ -109,14 +109,14 @@ def learn(
         restarts=None if restarts is None else checked_count("restarts", restarts, 1),
         seed=checked_seed(seed),
     )
-    marks = (missing,) if isinstance(missing, str) else tuple(missing)
+    marks = _marks(missing)
     table = (
         data_from_csv(Path(data), marks, budget)
         if isinstance(data, str | Path)
         else (data if isinstance(data, DataTable) else data_from_table(data, marks))
     )
     wanted = structure_of(structure)
-    columns = columns_of(table, wanted.variables, _latent(latent, wanted), bins)
+    columns = columns_of(table, wanted.variables, _latent(latent, wanted), _checked_bins(bins))
     name = structure if isinstance(structure, str) else "as given"
     if not wanted.is_directed:
         with reporting(progress, label="learning") as reports:
@@ -268,6 +268,34 @@ def _part(progress: Fraction | None, first: float, last: float) -> Fraction | No
     return lambda done: progress(first + (last - first) * done)
 
 
+def _marks(missing: object) -> tuple[str, ...]:
+    """Texts that stand for missing cells."""
+    if isinstance(missing, str):
+        return (missing,)
+    found = checked_items("missing", missing, "texts that stand for missing cells")
+    for mark in found:
+        if not isinstance(mark, str):
+            raise ConfigError(Setting("missing"), f" names {shown(mark)}: give a text, as '?'")
+    return found
+
+
+def _checked_bins(bins: Bins) -> Bins:
+    if bins is None:
+        return None
+    if not isinstance(bins, Mapping):
+        return checked_count("bins", bins, 2, MOST_STATES)
+    return {
+        _checked_name("bins", name): checked_count("bins", number, 2, MOST_STATES)
+        for name, number in bins.items()
+    }
+
+
+def _checked_name(setting: str, name: object) -> str:
+    if not isinstance(name, str):
+        raise ConfigError(Setting(setting), f" names {shown(name)}: names of columns are texts")
+    return str(name)
+
+
 def _checked_share(held_out: float | int) -> float:
     share = checked_number("held_out", held_out, 1, is_zero_allowed=True)
     if share >= 1:
@@ -287,7 +315,8 @@ def _latent(
             f" is {shown(latent)}: give names and numbers of states, as {{'a': 3}}",
         )
     given = structure.variables or {}
+    names = [_checked_name("latent", name) for name in latent]
     return {
-        str(name): given.get(str(name)) or Variable(str(name), states)
-        for name, states in latent.items()
+        name: given.get(name) or Variable(name, states)
+        for name, states in zip(names, latent.values(), strict=True)
     }

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from deltaai.arguments import checked_items
 from deltaai.errors import ConfigError, ModelError, Setting, did_you_mean, shown
 from deltaai.io import describe_cycle, directed_cycle, is_there, read, why_not_bayesian
 from deltaai.models import FactorGraph, Variable
@@ -97,7 +98,7 @@ def structure_of(structure: StructureLike) -> Structure:
     if isinstance(structure, FactorGraph):
         return _of_model(structure)
     if isinstance(structure, Mapping):
-        return Structure({str(child): _names(some) for child, some in structure.items()})
+        return Structure({_name(child): _names(some) for child, some in structure.items()})
     return _of_edges(structure)
 
 
@@ -119,28 +120,27 @@ def _of_text(text: str) -> Structure:
     return _of_model(read(path))
 
 
+def _name(value: object) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(Setting("structure"), f" names {shown(value)}: names are texts")
+    return str(value)
+
+
 def _names(some: object) -> tuple[str, ...]:
     if isinstance(some, str):
-        return (some,)
-    if not isinstance(some, Iterable):
-        raise ConfigError(Setting("structure"), f" has the parents {shown(some)}: give their names")
-    return tuple(str(name) for name in some)
+        return (_name(some),)
+    return tuple(_name(one) for one in checked_items("structure", some, "parents by their names"))
 
 
 def _of_edges(edges: object) -> Structure:
-    if not isinstance(edges, Iterable):
-        raise ConfigError(
-            Setting("structure"),
-            f" is {shown(edges)}: give 'chow-liu', 'independent', 'grid 4x5', a model or its file, "
-            "or edges (parent, child)",
-        )
+    what = "edges (parent, child), or 'chow-liu', 'independent', 'grid 4x5', a model or its file"
     parents: dict[str, tuple[str, ...]] = {}
-    for edge in edges:
+    for edge in checked_items("structure", edges, what):
         if isinstance(edge, str) or not isinstance(edge, Sequence) or len(edge) != 2:
             raise ConfigError(
                 Setting("structure"), f" holds {shown(edge)}: edges are pairs (parent, child)"
             )
-        parent, child = (str(end) for end in edge)
+        parent, child = (_name(end) for end in edge)
         parents[child] = (*parents.get(child, ()), parent)
     return Structure(parents)
 
