@@ -6,6 +6,7 @@ import sys
 import pytest
 import torch
 from hypothesis import settings
+from jaxtyping import config
 
 import shape_checks
 
@@ -56,3 +57,12 @@ def run(monkeypatch, capsys):
         return code, captured.out, captured.err
 
     return call
+
+
+@pytest.fixture
+def as_a_user_runs_it():
+    """Switch the tests' own type checks off: users do not have them, and must see our errors."""
+    before = config.jaxtyping_disable
+    config.update("jaxtyping_disable", True)
+    yield
+    config.update("jaxtyping_disable", before)

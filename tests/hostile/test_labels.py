@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from jaxtyping import config
 
 import deltaai as dai
 from data_folder import data_folder
@@ -27,12 +26,7 @@ TWO_READINGS = (
 NO_LABEL = "'grade' has no state '0' (its states: 1, 2, 3); write '#0' for the state of index 0"
 
 
-@pytest.fixture(autouse=True)
-def _as_a_user_runs_it():
-    before = config.jaxtyping_disable
-    config.update("jaxtyping_disable", True)
-    yield
-    config.update("jaxtyping_disable", before)
+pytestmark = pytest.mark.usefixtures("as_a_user_runs_it")
 
 
 def graded(size=4, zeros=False):

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from jaxtyping import config
 
 import deltaai as dai
 from deltaai.errors import ConfigError
@@ -21,13 +20,7 @@ from deltaai.models import zoo
 MODEL = zoo.ising_lattice(side=3, sigma=0.3, seed=0)
 
 
-@pytest.fixture(autouse=True)
-def _as_a_user_runs_it():
-    """Switch the tests' own type checks off: users do not have them, and must see our errors."""
-    before = config.jaxtyping_disable
-    config.update("jaxtyping_disable", True)
-    yield
-    config.update("jaxtyping_disable", before)
+pytestmark = pytest.mark.usefixtures("as_a_user_runs_it")
 
 
 @pytest.fixture(scope="module")

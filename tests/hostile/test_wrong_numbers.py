@@ -5,19 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from jaxtyping import config
 from torch import nn
 
 import deltaai as dai
 from deltaai.errors import OutputError
 
-
-@pytest.fixture(autouse=True)
-def _as_a_user_runs_it():
-    before = config.jaxtyping_disable
-    config.update("jaxtyping_disable", True)
-    yield
-    config.update("jaxtyping_disable", before)
+pytestmark = pytest.mark.usefixtures("as_a_user_runs_it")
 
 
 def pair(*factors, **more):

@@ -5,18 +5,10 @@ import gzip
 import numpy as np
 import pandas as pd
 import pytest
-from jaxtyping import config
 
 import deltaai as dai
 
-
-@pytest.fixture(autouse=True)
-def _as_a_user_runs_it():
-    """Switch the tests' own type checks off: users do not have them, and must see our errors."""
-    before = config.jaxtyping_disable
-    config.update("jaxtyping_disable", True)
-    yield
-    config.update("jaxtyping_disable", before)
+pytestmark = pytest.mark.usefixtures("as_a_user_runs_it")
 
 
 ROWS = [

@@ -7,8 +7,8 @@ from deltaai.training.earlier_run import give_up, settle_earlier
 from deltaai.training.full_samples import FullSamples
 from deltaai.training.loop import Trainer, TrainingProgress
 from deltaai.training.metrics_log import MetricsLog
-from deltaai.training.nested_state import pack_state, unpack_state
 from deltaai.training.phases import Phase, main_phase
+from deltaai.training.run_files import read_state, write_state
 from deltaai.training.schedules import inverse_temperature_at, learning_rate_at
 from deltaai.training.task import Task
 from deltaai.training.tasks import phases_of
@@ -28,9 +28,9 @@ __all__ = [
     "load_tensors",
     "main_phase",
     "objective_names",
-    "pack_state",
     "phases_of",
+    "read_state",
     "save_tensors",
     "settle_earlier",
-    "unpack_state",
+    "write_state",
 ]

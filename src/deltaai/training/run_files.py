@@ -6,11 +6,9 @@ A target that learns is part of that: its parameters are written and restored, t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from torch import Tensor
 
 from deltaai.errors import FormatError, Setting, TrainingError, one_line
 from deltaai.training.checkpoint import load_tensors, save_tensors
@@ -44,20 +42,69 @@ def run_state(run: Trainer) -> dict[str, Any]:
 
 def save_run(run: Trainer, path: Path) -> None:
     """Write all that the rest of the run depends on."""
-    tensors, packed = pack_state(run_state(run))
-    metadata = {
-        "identity": dict(run.identity),
-        "config": run.config.to_dict(),
-        "state": packed,
-    }
-    save_tensors(path, tensors, metadata, kind=CHECKPOINT_KIND)
+    write_state(path, CHECKPOINT_KIND, run.identity, run.config.to_dict(), run_state(run))
 
 
 def take_up_run(run: Trainer, path: Path) -> None:
     """Continue from a checkpoint of the same model and settings."""
-    tensors, metadata = load_tensors(path, CHECKPOINT_KIND)
+    read_state(
+        path,
+        CHECKPOINT_KIND,
+        run.identity,
+        run.config.to_dict(),
+        free=_FREE,
+        others="another model or another kind of sampler",
+        restore=lambda state: restore_run(run, state),
+    )
+
+
+def write_state(
+    path: Path,
+    kind: str,
+    identity: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    state: Mapping[str, Any],
+) -> None:
+    """Write what a run of some kind depends on, what it is of, and its settings."""
+    tensors, packed = pack_state(dict(state))
+    metadata = {"identity": dict(identity), "config": dict(settings), "state": packed}
+    save_tensors(path, tensors, metadata, kind=kind)
+
+
+def read_state(
+    path: Path,
+    kind: str,
+    identity: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    *,
+    free: Sequence[str],
+    others: str,
+    restore: Callable[[dict[str, Any]], None],
+) -> None:
+    """Take up what :func:`write_state` wrote, if it is of the same run.
+
+    Parameters
+    ----------
+    free : settings that may have changed.
+    others : what else it may be of, for the message.
+    restore : takes the state; whatever it raises says that the file is not of this version.
+    """
+    tensors, metadata = load_tensors(path, kind)
     try:
-        _take_up(run, path, tensors, metadata)
+        if metadata.get("identity") != dict(identity):
+            raise TrainingError(
+                f"{path} belongs to {others}; start anew, or give the model it was made for"
+            )
+        theirs, ours = metadata["config"], dict(settings)
+        changed = [name for name in ours if theirs.get(name) != ours[name] and name not in free]
+        if changed:
+            listed = [part for name in changed for part in (", ", Setting(name))][1:]
+            raise TrainingError(
+                f"{path} was made with other settings (",
+                *listed,
+                "); use the same to resume, or start anew",
+            )
+        restore(unpack_state(tensors, metadata["state"]))
     except TrainingError:
         raise
     except Exception as error:  # the checksum is right, so whoever made the file is to blame
@@ -66,26 +113,6 @@ def take_up_run(run: Trainer, path: Path) -> None:
             None,
             f"the run in it is incomplete or of another version: {one_line(error)}; start anew",
         ) from error
-
-
-def _take_up(
-    run: Trainer, path: Path, tensors: dict[str, Tensor], metadata: dict[str, Any]
-) -> None:
-    if metadata.get("identity") != dict(run.identity):
-        raise TrainingError(
-            f"{path} belongs to another model or another kind of sampler; start anew, or give "
-            "the model it was made for"
-        )
-    theirs, ours = metadata["config"], run.config.to_dict()
-    changed = [name for name in ours if theirs.get(name) != ours[name] and name not in _FREE]
-    if changed:
-        listed = [part for name in changed for part in (", ", Setting(name))][1:]
-        raise TrainingError(
-            f"{path} was made with other settings (",
-            *listed,
-            "); use the same to resume, or start anew",
-        )
-    restore_run(run, unpack_state(tensors, metadata["state"]))
 
 
 def restore_run(run: Trainer, state: Mapping[str, Any]) -> None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from deltaai.errors import FormatError, Setting, TrainingError, one_line
-from deltaai.training import load_tensors, pack_state, save_tensors, unpack_state
+from deltaai.training import read_state, write_state
 
 if TYPE_CHECKING:
     from deltaai.learning.likelihood.learner import Learner
@@ -35,40 +34,20 @@ def save_learner(learner: Learner, path: Path) -> None:
         "seconds": learner.seconds,
         "history": [_without_nonsense(row) for row in learner.history],
     }
-    tensors, packed = pack_state(state)
-    metadata = {
-        "identity": dict(learner.identity),
-        "config": learner.config.to_dict(),
-        "state": packed,
-    }
-    save_tensors(path, tensors, metadata, kind=KIND)
+    write_state(path, KIND, learner.identity, learner.config.to_dict(), state)
 
 
 def take_up_learner(learner: Learner, path: Path) -> None:
     """Continue from a checkpoint of the same model, rows and settings."""
-    tensors, metadata = load_tensors(path, KIND)
-    if metadata.get("identity") != dict(learner.identity):
-        raise TrainingError(
-            f"{path} belongs to another model, other rows or another gradient; start anew, or give "
-            "those it was made for"
-        )
-    theirs, ours = metadata["config"], learner.config.to_dict()
-    changed = [name for name in ours if theirs.get(name) != ours[name] and name not in _FREE]
-    if changed:
-        listed = [part for name in changed for part in (", ", Setting(name))][1:]
-        raise TrainingError(
-            f"{path} was made with other settings (",
-            *listed,
-            "); use the same to resume, or start anew",
-        )
-    try:
-        _restore(learner, unpack_state(tensors, metadata["state"]))
-    except Exception as error:  # the checksum is right, so whoever made the file is to blame
-        raise FormatError(
-            path,
-            None,
-            f"the run in it is incomplete or of another version: {one_line(error)}; start anew",
-        ) from error
+    read_state(
+        path,
+        KIND,
+        learner.identity,
+        learner.config.to_dict(),
+        free=_FREE,
+        others="another model, other rows or another gradient",
+        restore=lambda state: _restore(learner, state),
+    )
 
 
 def _restore(learner: Learner, state: Mapping[str, Any]) -> None:
