@@ -7,7 +7,10 @@ import pytest
     ("words", "said"),
     [
         (["querry", "asia"], "there is no command 'querry'; did you mean 'query'? See 'deltaai -"),
-        (["zzz"], "there is no command 'zzz'; one of check, demo, fit, plan, query, reproduce"),
+        (
+            ["zzz"],
+            "there is no command 'zzz'; one of check, demo, fit, learn, plan, query, reproduce",
+        ),
         (["a\nb"], "there is no command"),
         (["--nope"], "there is no option '--nope'; see 'deltaai --help'"),
         (["query", "--nonsense"], "there is no option '--nonsense'; see 'deltaai query --help'"),

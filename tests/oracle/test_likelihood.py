@@ -12,7 +12,7 @@ from deltaai.learning import (
 )
 from deltaai.learning.likelihood.delta_gradient import flattened_weights
 from deltaai.learning.likelihood.gradients import all_of
-from deltaai.training import pack_state, unpack_state
+from deltaai.training.nested_state import pack_state, unpack_state
 from learning_oracle import (
     all_states,
     enumerated_gradient,

@@ -118,7 +118,7 @@ class Learner:
         rows, size = self.gradient.rows, self.config.batch_size
         if size is None or size >= len(rows):
             return all_of(rows)
-        order = torch.randperm(len(rows), generator=self.generator)
+        order = torch.randperm(len(rows), generator=self.generator, dtype=torch.long, device="cpu")
         return order[:size].to(rows.states.device)
 
     def _update(self, chosen: Int[Tensor, "chosen"]) -> float:

@@ -94,7 +94,9 @@ class LearningRows:
             raise StateError(
                 f"all {len(self)} rows would be held out: give more rows, or hold out fewer"
             )
-        order = torch.randperm(len(self), generator=generator).to(self.states.device)
+        order = torch.randperm(len(self), generator=generator, dtype=torch.long, device="cpu").to(
+            self.states.device
+        )
         return (
             LearningRows(self.states[order[num_held:]]),
             LearningRows(self.states[order[:num_held]]),

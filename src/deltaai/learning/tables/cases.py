@@ -37,7 +37,12 @@ class Cases:
             rows = rows.copy()
             rows[:, single] = 0
         if rows.shape[1] == 0:
-            return cls(rows[:1], torch.full((min(len(rows), 1),), float(len(rows))).double())
+            return cls(
+                rows[:1],
+                torch.full(
+                    (min(len(rows), 1),), float(len(rows)), dtype=torch.float64, device="cpu"
+                ),
+            )
         found, counts = np.unique(rows, axis=0, return_counts=True)
         return cls(found, torch.from_numpy(counts.astype(np.float64)))
 

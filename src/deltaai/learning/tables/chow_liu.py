@@ -16,8 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
 from deltaai.errors import NotAffordableError
 
@@ -67,10 +65,18 @@ def mutual_information(counts: np.ndarray, num_states: Sequence[int]) -> np.ndar
 def chow_liu_parents(rows: np.ndarray, num_states: Sequence[int]) -> list[tuple[int, ...]]:
     """Parents in a tree of largest mutual information, away from the first variable.
 
-    >>> rows = np.array([[0, 0, 1], [0, 0, 0], [1, 1, 1], [1, 1, 0], [1, 0, 0]])
+    >>> rows = [[0, 0, 0]] * 3 + [[1, 1, 1]] * 4 + [[1, 0, 0], [0, 0, 0], [1, 1, 0]]
+    >>> rows = np.array(rows)
     >>> chow_liu_parents(rows, [2, 2, 2])
     [(), (0,), (1,)]
     """
+    # Heavy, and needed here alone.
+    from scipy.sparse import csr_array  # noqa: PLC0415
+    from scipy.sparse.csgraph import (  # noqa: PLC0415
+        breadth_first_order,
+        minimum_spanning_tree,
+    )
+
     information = mutual_information(pair_counts(rows, num_states), num_states)
     # Scipy looks for the smallest sum, and takes zeros for no edge.
     cost = information.max(initial=0.0) + 1 - information

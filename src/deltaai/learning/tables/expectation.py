@@ -73,7 +73,9 @@ def shaken(model: FactorGraph, share: float, generator: torch.Generator) -> Fact
     """Mix some of a random table into each, so that variables that are never seen differ."""
     groups = []
     for group in _tables(model):
-        random = torch.rand(group.tables.shape, dtype=torch.float64, generator=generator)
+        random = torch.rand(
+            group.tables.shape, dtype=torch.float64, device="cpu", generator=generator
+        )
         random = random / random.sum(-1, keepdim=True)
         mixed = (1 - share) * group.tables.exp() + share * random
         groups.append(replace(group, tables=mixed.log()))
@@ -124,7 +126,10 @@ class CaseCounter:
             memory_limit=self.budget.memory,
             elimination=self._elimination,
         )
-        counts = [torch.zeros(g.num_factors, *g.sizes).double() for g in model.groups]
+        counts = [
+            torch.zeros(g.num_factors, *g.sizes, dtype=torch.float64, device="cpu")
+            for g in model.groups
+        ]
         total = 0.0
         for rows, weights in self.cases.blocks():
             self.budget.check("a step of learning")

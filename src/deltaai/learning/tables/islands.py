@@ -220,7 +220,9 @@ class Islands:
             memory_limit=self.budget.memory,
             elimination=self._elimination(island),
         )
-        unknown = torch.full((len(island.rows), len(island.members)), MISSING, device="cpu")
+        unknown = torch.full(
+            (len(island.rows), len(island.members)), MISSING, dtype=torch.long, device="cpu"
+        )
         found = engine.expected_counts(torch.cat((unknown, island.rows), 1), island.weights)
         for (total, index), more in zip(chosen, found.by_group, strict=True):
             total.index_add_(0, index, more)
