@@ -25,6 +25,7 @@ small = dai.zoo.ising_lattice(side=3, sigma=0.3, seed=0)
 dai.query(small)
 dai.query(small, method="sampler", time_limit=1)
 dai.query_table(small, [{}])
+dai.learn([{"a": 0}, {"a": 1}])
 ctypes.CDLL("libc.so.6").malloc_trim(0)
 open("/proc/self/clear_refs", "w").write("5")  # the peak starts anew
 sys.argv = ["deltaai", *json.loads(sys.argv[2])]

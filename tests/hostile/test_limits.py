@@ -337,3 +337,30 @@ def test_free_memory_is_that_of_the_narrowest_control_group(tmp_path):
     assert _cgroup_available(tmp_path / "one", own) == 600
     own.unlink()
     assert _cgroup_available(tmp_path / "none", own) is None
+
+
+def write_data(path, count, lines=("no,no", "yes,yes", "?,yes", "no,?")):
+    path.write_text("rain,wet_grass\n" + "".join(f"{line}\n" for line in lines) * (count // 4))
+
+
+@pytest.mark.parametrize(("limit", "code"), [(40, 0), (30, 3)])
+def test_learning_keeps_its_memory(tmp_path, limit, code):
+    write_data(tmp_path / "d.csv", 800_000)
+    words = ("learn", tmp_path / "d.csv", "-o", tmp_path / "m.bif", "-q")
+    found = measured(tmp_path, *words, "--memory-limit", f"{limit}MB")
+    assert (found.code, found.bytes < 1.1 * limit * MB) == (code, True), found
+    assert ("memory limit" in found.err) == bool(code)
+
+
+@pytest.mark.parametrize("structure", ["chow-liu", "grid 4x4"])
+def test_learning_ends_in_time_with_what_it_found(tmp_path, structure):
+    rng = np.random.default_rng(0)
+    states = rng.integers(0, 2, (4000, 16)).astype(str)
+    states[rng.random(states.shape) < 0.5] = "?"
+    lines = [",".join(f"x{k}" for k in range(16)), *(",".join(row) for row in states.tolist())]
+    (tmp_path / "d.csv").write_text("\n".join(lines))
+    words = ("learn", tmp_path / "d.csv", "-o", tmp_path / "m.uai", "--structure", structure)
+    found = measured(tmp_path, *words, "--time-limit", "3", "--steps", "100000", "-q")
+    assert found.is_within_time(3), found
+    assert found.code in {0, 3}
+    assert (tmp_path / "m.uai").exists() == (found.code == 0)

@@ -36,7 +36,8 @@ def run_learn(
 ) -> None:
     """Read, learn, write the model and say what was learned."""
     check_outputs([Output("--output", output, "models", _FORMATS)], [file])
-    if not structure_of(structure).is_directed and ".bif" in output.suffixes:
+    wanted = structure_of(structure)
+    if not wanted.is_directed and ".bif" in output.suffixes:
         raise ConfigError(
             f"--structure {structure!r} has no directions, and {output} would hold a Bayesian "
             "network: write a .uai file"
@@ -47,7 +48,7 @@ def run_learn(
     with bars("learning") as shown:
         model = learn(
             data,
-            structure,
+            wanted,
             latent=dict(_number_of(word, "--latent") for word in latent),
             bins=_bins(bins),
             prior=prior,

@@ -25,8 +25,8 @@ from deltaai.exact.log_tables import (
 )
 from deltaai.exact.memory import ExactCost, exact_cost
 from deltaai.exact.remainder import Remainder
-from deltaai.exact.rows.counts import ExpectedCounts
-from deltaai.exact.rows.engine import RowAnswers, RowInference
+from deltaai.exact.rows.answers import ExpectedCounts, RowAnswers
+from deltaai.exact.rows.engine import RowInference
 
 __all__ = [
     "Buffers",

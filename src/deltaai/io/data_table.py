@@ -2,8 +2,9 @@
 
 A CSV file with names in its first line, a pandas ``DataFrame`` or a list of mappings becomes one
 array of codes; what each code of a column stands for is kept beside it, as text. Blank cells,
-``None``, NaN and the marks that a user names are missing. A file is read some rows at a time, and
-needs four bytes a cell. Which columns become variables, and with which states, is not decided here.
+``None``, NaN and the marks that a user names are missing. A file is read some rows at a time; a
+cell, and a row, is counted with sixteen bytes, which is what learning takes in all. Which columns
+become variables, and with which states, is not decided here.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from deltaai.io.files import opened
 MISSING = -1
 MOST_LABELS = 2**20  # of one column: more are no labels, and would fill the memory
 _ROWS_AT_ONCE = 4096
-_BYTES_PER_CELL = 4
+_BYTES_PER_CELL = 16  # while blocks are joined, and while rows are compared later
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +193,7 @@ def _encoded(
                 block[:, place] = encoder.encode(column)
             except EvidenceError as error:
                 raise EvidenceError(f"{name}: {error}") from None
-        num_bytes += 2 * _BYTES_PER_CELL * block.size  # they are joined at the end
+        num_bytes += _BYTES_PER_CELL * (block.size + len(block))  # a row counts as a cell
         if num_bytes > budget.memory:
             raise NotAffordableError(
                 f"{name} needs more than the memory limit of {format_bytes(budget.memory)}: raise "

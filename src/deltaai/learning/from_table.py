@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from deltaai.arguments import checked_count, checked_items, checked_number, checked_seed
 from deltaai.budget import Budget
-from deltaai.errors import ConfigError, Setting, shown
+from deltaai.errors import ConfigError, Setting, TimeLimitError, shown
 from deltaai.io import DataTable, data_from_csv, data_from_table
 from deltaai.learning.report import LearnedModel, LearningReport
 from deltaai.learning.tables.cases import Cases
@@ -39,6 +39,7 @@ from deltaai.progress import Fraction, reporting
 from deltaai.randomness import generator_of
 
 _STEPS = 200
+_LEARNING_SHARE = 0.8  # of the time; the rest is for judging
 _LEAST_PRIOR = 1.0  # at the start
 _SHAKEN = 0.9  # share of randomness at the start where some variables are never seen
 _FEWEST_HELD_OUT = 10
@@ -85,7 +86,7 @@ def learn(
         variables).
     seed : of the rows held out and of random tables.
     memory_limit, time_limit : bytes (or a text such as ``"4GB"``) and seconds that may be used;
-        when the time is over, the tables that were found are the answer.
+        when most of the time is over, the tables that were found are the answer.
     progress : whether to show a bar.
 
     Returns
@@ -117,7 +118,6 @@ def learn(
     )
     wanted = structure_of(structure)
     columns = columns_of(table, wanted.variables, _latent(latent, wanted), _checked_bins(bins))
-    name = structure if isinstance(structure, str) else "as given"
     if not wanted.is_directed:
         with reporting(progress, label="learning") as reports:
             result = learn_undirected(
@@ -127,15 +127,18 @@ def learn(
                 held_out=settings.held_out,
                 steps=steps,
                 seed=settings.seed,
+                budget=budget,
                 progress=reports.fraction,
             )
         seconds = time.perf_counter() - start
-        report = undirected_report(result, columns, name, budget, seconds)
+        report = undirected_report(result, columns, wanted.name, budget, seconds)
         return LearnedModel.of(result.model, report)
     with reporting(progress, label="learning") as reports:
         learner = TableLearner(columns, wanted, settings, budget)
         found = learner.run(reports.fraction)
-    return LearnedModel.of(found.model, learner.report(found, name, time.perf_counter() - start))
+    return LearnedModel.of(
+        found.model, learner.report(found, wanted.name, time.perf_counter() - start)
+    )
 
 
 @dataclass(frozen=True)
@@ -164,6 +167,7 @@ class TableLearner:
         self, columns: Columns, structure: Structure, settings: LearningSettings, budget: Budget
     ) -> None:
         self.columns, self.settings, self.budget = columns, settings, budget
+        self._learning = budget.part(_LEARNING_SHARE)
         rows = columns.rows
         names = [variable.name for variable in columns.variables]
         sizes = [variable.num_states for variable in columns.variables]
@@ -187,7 +191,7 @@ class TableLearner:
         if self.num_held_out:
             taught = self._best(self._cases(self._taught), model, _part(progress, 0.0, share))
             judges = CaseCounter(self._cases(self._judges), self.budget)
-            self.held_out_log_likelihood = judges.log_likelihood(taught.model)
+            self.held_out_log_likelihood = _in_time(lambda: judges.log_likelihood(taught.model))
             if not self._needs_steps:
                 return self._best(
                     self._cases(self.columns.rows), model, _part(progress, share, 1.0)
@@ -223,16 +227,22 @@ class TableLearner:
         """Steps until they gain little, or the time is over."""
         before = -math.inf
         self.has_converged = False
+        standing: TableStep | None = None
         counter = CaseCounter(cases, self.budget)
-        for standing in steps_of(counter, model, self.settings.prior):
-            gain, before = standing.objective - before, standing.objective
-            if progress is not None:
-                progress(min(standing.step / self.settings.steps, 1.0))
-            if gain < self.settings.tolerance or not self._needs_steps:
-                self.has_converged = True
-                break
-            if standing.step >= self.settings.steps or self.budget.is_over:
-                break
+        try:
+            for standing in steps_of(counter, model, self.settings.prior):
+                gain, before = standing.objective - before, standing.objective
+                if progress is not None:
+                    progress(min(standing.step / self.settings.steps, 1.0))
+                if gain < self.settings.tolerance or not self._needs_steps:
+                    self.has_converged = True
+                    break
+                if standing.step >= self.settings.steps or self._learning.is_over:
+                    break
+        except TimeLimitError:
+            if standing is None:
+                raise
+        assert standing is not None
         if progress is not None:
             progress(1.0)
         return standing
@@ -241,6 +251,7 @@ class TableLearner:
         """What there is to say of the result."""
         rows = self.columns.rows
         final = CaseCounter(self._cases(rows), self.budget)
+        log_likelihood = _in_time(lambda: final.log_likelihood(found.model))
         surprise = {
             variable.name: value
             for variable, value in zip(found.model.variables, found.surprise, strict=True)
@@ -251,7 +262,7 @@ class TableLearner:
             num_held_out=self.num_held_out,
             missing_share=float((rows < 0).mean()) if rows.size else 0.0,
             num_parameters=num_parameters(found.model),
-            log_likelihood=final.log_likelihood(found.model),
+            log_likelihood=math.nan if log_likelihood is None else log_likelihood,
             held_out_log_likelihood=self.held_out_log_likelihood,
             steps=found.step,
             has_converged=self.has_converged,
@@ -259,6 +270,14 @@ class TableLearner:
             notes=self.columns.notes,
             seconds=seconds,
         )
+
+
+def _in_time(work: Callable[[], float]) -> float | None:
+    """What work gives; nothing if the time is over before, for the answer does not need it."""
+    try:
+        return work()
+    except TimeLimitError:
+        return None
 
 
 def _part(progress: Fraction | None, first: float, last: float) -> Fraction | None:

@@ -23,6 +23,7 @@ from deltaai.learning.tables.structure import Structure
 from deltaai.models import FactorGraph, TableFactor
 from deltaai.progress import Fraction
 
+_LEARNING_SHARE, _LEAST_SECONDS = 0.6, 1e-3
 _MOST_ENTRIES = 2**20  # of one table
 _MOST_SECONDS = 60.0  # for the likelihood of all rows, which is for the report alone
 
@@ -35,6 +36,7 @@ def learn_undirected(
     held_out: float,
     steps: int | None,
     seed: int,
+    budget: Budget,
     progress: Fraction | None,
 ) -> LikelihoodResult:
     """Learn a table for every scope of a structure without directions.
@@ -46,6 +48,7 @@ def learn_undirected(
     held_out : share of the rows that judge, and are not learned from.
     steps : updates (those of :func:`learn_model` by default).
     seed, progress : of all that is drawn; who is told how far it is.
+    budget : time that may be used; most of it is for learning, the rest for judging.
     """
     sizes = {variable.name: variable.num_states for variable in columns.variables}
     factors = []
@@ -63,16 +66,19 @@ def learn_undirected(
     settings: dict[str, Any] = {} if steps is None else {"steps": steps}
     if gradient == "exact":  # with all rows every time, a few large steps get there
         settings |= {"optimizer": "lbfgs", "batch_size": None}
-    return learn_model(
-        model,
-        torch.from_numpy(columns.rows.astype("int64")),
-        gradient=gradient,
-        weight_decay=prior / len(columns.rows),
-        held_out=held_out,
-        seed=seed,
-        progress=False if progress is None else progress,
-        **settings,
-    )
+    if budget.time_limit is not None:
+        settings["time_limit"] = max(_LEARNING_SHARE * budget.seconds_left, _LEAST_SECONDS)
+    with budget.watched("the model"):
+        return learn_model(
+            model,
+            torch.from_numpy(columns.rows.astype("int64")),
+            gradient=gradient,
+            weight_decay=prior / len(columns.rows),
+            held_out=held_out,
+            seed=seed,
+            progress=False if progress is None else progress,
+            **settings,
+        )
 
 
 def undirected_report(
@@ -90,7 +96,7 @@ def undirected_report(
         log_likelihood=_log_likelihood(found.model, cases, budget),
         held_out_log_likelihood=None if held_out is None else held_out.log_likelihood,
         steps=found.num_steps,
-        has_converged=True,
+        has_converged=found.is_converged,
         surprise={},
         notes=(
             *columns.notes,

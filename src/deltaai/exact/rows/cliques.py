@@ -32,6 +32,7 @@ from deltaai.graphs import (
     min_weight_order,
     sweep_order,
 )
+from deltaai.models import FactorGraph
 
 # A model of the time, in nanoseconds a row, fitted by benchmarks/rows_speed.py.
 _PASS = 0.3  # one more pass over a table entry
@@ -56,6 +57,21 @@ class ScopedFactor:
 
     scope: Scope
     is_of_row: bool
+
+
+def scoped_factors(
+    model: FactorGraph, free: Sequence[int], always_observed: Sequence[int]
+) -> tuple[list[ScopedFactor], UndirectedGraph]:
+    """Scopes of a model's factors over its free variables, and the graph they make."""
+    place = {v: number for number, v in enumerate(free)}
+    selecting = {v for v in always_observed if model.variables[v].num_states > 1}
+    factors, edges = [], []
+    for group in model.groups:
+        for scope in group.scopes.tolist():
+            inferred = tuple(sorted(place[v] for v in scope if v in place))
+            factors.append(ScopedFactor(inferred, not selecting.isdisjoint(scope)))
+            edges += [(u, v) for u in inferred for v in inferred if u < v]
+    return factors, UndirectedGraph.from_edges(len(free), edges)
 
 
 @dataclass(frozen=True)

@@ -18,32 +18,16 @@ sums over rows, so nothing is kept for a single row; the second is one more prod
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 import torch
 from jaxtyping import Float64, Int
 from torch import Tensor
 
-from deltaai.exact.log_tables import Scope
+from deltaai.exact.log_tables import Scope, flat_index
 from deltaai.exact.rows.passes import RowPasses, Step
 from deltaai.exact.rows.tables import SplitFactor
 from deltaai.models import FactorGraph
-
-
-@dataclass(frozen=True, eq=False)
-class ExpectedCounts:
-    """Expected counts of the joint states of every factor's scope.
-
-    Parameters
-    ----------
-    log_partition : log Z of each row's evidence, -inf where it is impossible; such a row is in no
-        count.
-    by_group : one table for each factor of each group of the model, summed over the rows.
-    """
-
-    log_partition: Float64[Tensor, "row"]
-    by_group: tuple[Float64[Tensor, "..."], ...]
 
 
 class CliqueCounts:
@@ -145,6 +129,22 @@ def factor_counts(
                 found[k] = summed_to(table, scope, factors[k].scope)[..., None]
         for k, total in zip(clique.of_row, counted.of_row[number], strict=True):
             found[k] = total.view(factors[k].log_table.shape)
+    return found
+
+
+def observed_counts(
+    counted: Mapping[int, Float64[Tensor, "..."]],
+    factors: Sequence[SplitFactor],
+    rows: Int[Tensor, "row var"],
+    weights: Float64[Tensor, "row"],
+    num_states: Sequence[int],
+) -> dict[int, Float64[Tensor, "..."]]:
+    """Counts of the other factors, which are over no inferred variable: how often each code is."""
+    found = {}
+    for number, factor in enumerate(factors):
+        if number not in counted:
+            code = flat_index(rows.T, factor.observed, num_states)
+            found[number] = torch.zeros_like(factor.log_table).index_add_(-1, code, weights)
     return found
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -27,8 +26,14 @@ from deltaai.errors import EvidenceError, MemoryLimitError, StateError
 from deltaai.exact.log_tables import flat_index
 from deltaai.exact.memory import BYTES_PER_ENTRY, ExactCost, exact_cost
 from deltaai.exact.rows.alone import RowAlone
-from deltaai.exact.rows.cliques import ScopedFactor, best_for_rows, clique_tree, rows_in_chunk
-from deltaai.exact.rows.counts import CliqueCounts, ExpectedCounts, factor_counts, in_groups
+from deltaai.exact.rows.answers import ExpectedCounts, RowAnswers
+from deltaai.exact.rows.cliques import best_for_rows, clique_tree, rows_in_chunk, scoped_factors
+from deltaai.exact.rows.counts import (
+    CliqueCounts,
+    factor_counts,
+    in_groups,
+    observed_counts,
+)
 from deltaai.exact.rows.passes import RowPasses
 from deltaai.exact.rows.range import (
     SAFE_SPREAD,
@@ -38,7 +43,7 @@ from deltaai.exact.rows.range import (
     log_loss,
 )
 from deltaai.exact.rows.tables import SplitFactor, largest_of_codes, shared_tables, split_factors
-from deltaai.graphs import Elimination, UndirectedGraph, eliminate
+from deltaai.graphs import Elimination, eliminate
 from deltaai.models import FactorGraph
 from deltaai.threads import Turn
 
@@ -46,23 +51,6 @@ Rows = Int[Tensor, "row var"]  # states, -1 where unknown
 
 _CHUNKS_CODED_TOGETHER = 16
 _MOST_LOG_LOSS = math.log(1e-12)
-
-
-@dataclass(frozen=True, eq=False)
-class RowAnswers:
-    """Answers for rows of evidence.
-
-    Parameters
-    ----------
-    log_partition : log Z of each row's evidence, -inf where it is impossible.
-    marginals : probability of each (variable, state) pair, laid out as ``model.state_offsets``
-        says; NaN where the evidence is impossible.
-    is_in_log_space : rows that were answered one by one because the fast way could not be trusted.
-    """
-
-    log_partition: Float64[Tensor, "row"]
-    marginals: Float64[Tensor, "row pair"]
-    is_in_log_space: Bool[Tensor, "row"]
 
 
 class RowInference:
@@ -110,7 +98,7 @@ class RowInference:
         observed = frozenset(self.always_observed)
         self.free = tuple(v for v, k in enumerate(states) if k > 1 and v not in observed)
         sizes = [states[v] for v in self.free]
-        factors, graph = self._structure(states)
+        factors, graph = scoped_factors(model, self.free, self.always_observed)
         if elimination is None:
             self.elimination, self._tree = best_for_rows(graph, factors, sizes)
         else:
@@ -198,7 +186,8 @@ class RowInference:
             counted = CliqueCounts(passes)
             is_counted = self._count_all(passes, counted, rows, weights, log_partition, progress)
         split = factor_counts(counted, passes, self._factors, self._sizes)
-        self._count_without_cliques(split, rows, weights * is_counted)
+        states = self.model.num_states.tolist()
+        split |= observed_counts(split, self._factors, rows, weights * is_counted, states)
         by_group = in_groups(self.model, self._factors, split)
         for row in (~is_counted).nonzero().squeeze(1).tolist():
             alone = RowAlone(self.model, rows[row], self._order, self._limit)
@@ -236,20 +225,6 @@ class RowInference:
             is_counted[place] = is_trusted[:num_rows]
         return is_counted
 
-    def _count_without_cliques(
-        self,
-        counts: dict[int, Float64[Tensor, "..."]],
-        rows: Rows,
-        weights: Float64[Tensor, "row"],
-    ) -> None:
-        """Count what is over no inferred variable."""
-        states = self.model.num_states.tolist()
-        for number, factor in enumerate(self._factors):
-            if number not in counts:
-                code = flat_index(rows.T, factor.observed, states)
-                total = torch.zeros_like(factor.log_table)
-                counts[number] = total.index_add_(-1, code, weights)
-
     def _chunks(
         self, passes: RowPasses, rows: Rows, progress: Callable[[float], None] | None
     ) -> Iterator[tuple[slice, Int[Tensor, "code row"], Float64[Tensor, "row"]]]:
@@ -270,18 +245,6 @@ class RowInference:
                     progress(place.stop / len(rows))
 
     # -- before any row ------------------------------------------------------------------------
-
-    def _structure(self, states: Sequence[int]) -> tuple[list[ScopedFactor], UndirectedGraph]:
-        """Scopes of the factors over the free variables, and the graph they make."""
-        place = {v: number for number, v in enumerate(self.free)}
-        selecting = {v for v in self.always_observed if states[v] > 1}
-        factors, edges = [], []
-        for group in self.model.groups:
-            for scope in group.scopes.tolist():
-                inferred = tuple(sorted(place[v] for v in scope if v in place))
-                factors.append(ScopedFactor(inferred, not selecting.isdisjoint(scope)))
-                edges += [(u, v) for u in inferred for v in inferred if u < v]
-        return factors, UndirectedGraph.from_edges(len(self.free), edges)
 
     def _afford(self, limit: int) -> tuple[int, ExactCost]:
         """Rows in a chunk, and the cost; refuses if not even one row fits."""

@@ -10,6 +10,7 @@ from deltaai.arguments import (
     checked_choice,
     checked_count,
     checked_number,
+    checked_seconds,
     checked_seed,
 )
 from deltaai.errors import ConfigError, Setting
@@ -48,6 +49,7 @@ class LikelihoodConfig:
         nothing better; not for batches.
     checkpoint_every : updates between checkpoints; 0 for one at the end alone.
     seed : of all randomness.
+    time_limit : seconds after which learning ends with what there is; ``None`` for no limit.
     """
 
     steps: int = 500
@@ -63,6 +65,7 @@ class LikelihoodConfig:
     tolerance: float | int = 1e-6
     checkpoint_every: int = 50
     seed: int = 0
+    time_limit: float | int | None = None
 
     def __post_init__(self) -> None:
         for name in ("steps", "evaluate_every", "checkpoint_every"):
@@ -77,6 +80,7 @@ class LikelihoodConfig:
         checked_choice("optimizer", self.optimizer, get_args(Optimizer))
         checked_choice("schedule", self.schedule, get_args(RateSchedule))
         checked_seed(self.seed)
+        checked_seconds(self.time_limit)
         if self.held_out == 1:
             raise ConfigError(Setting("held_out"), " is 1, which leaves no rows to learn from")
         if self.patience is not None and (self.held_out == 0 or self.evaluate_every == 0):

@@ -90,9 +90,11 @@ class Learner:
 
     @property
     def is_done(self) -> bool:
-        """Whether there is nothing left to do, and why: steps, convergence, or patience."""
-        has_waited = self.config.patience is not None and self.num_worse >= self.config.patience
-        return self.step >= self.config.steps or self.is_converged or has_waited
+        """Whether there is nothing left to do: steps, convergence, patience, or time."""
+        config = self.config
+        has_waited = config.patience is not None and self.num_worse >= config.patience
+        is_late = config.time_limit is not None and self.seconds >= config.time_limit
+        return self.step >= config.steps or self.is_converged or has_waited or is_late
 
     def _optimizer(self) -> torch.optim.Optimizer:
         config = self.config

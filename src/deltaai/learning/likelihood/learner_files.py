@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from deltaai.learning.likelihood.learner import Learner
 
 KIND = "learning"
-_FREE = ("checkpoint_every",)  # settings that may change when a run is resumed
+_FREE = ("time_limit", "checkpoint_every")  # settings that may change when a run is resumed
 
 
 def save_learner(learner: Learner, path: Path) -> None:

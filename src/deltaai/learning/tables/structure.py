@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deltaai.arguments import checked_items
@@ -21,7 +21,6 @@ from deltaai.models import FactorGraph, Variable
 _GRID = re.compile(r"grid[ :]?(\d{1,4})\s*x\s*(\d{1,4})", re.IGNORECASE)
 CHOW_LIU, INDEPENDENT = "chow-liu", "independent"
 Edges = Iterable[tuple[str, str]]
-StructureLike = str | Path | FactorGraph | Mapping[str, Sequence[str]] | Edges
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +34,7 @@ class Structure:
     is_tree_wanted : whether the parents are to be found from the data.
     scopes : variables that have a factor together, of a structure without directions.
     grid : rows and columns of the grid that the columns form, in their order, if they do.
+    name : what to call it in a report.
     """
 
     parents: dict[str, tuple[str, ...]]
@@ -42,6 +42,7 @@ class Structure:
     is_tree_wanted: bool = False
     scopes: tuple[tuple[str, ...], ...] = ()
     grid: tuple[int, int] | None = None
+    name: str = "as given"
 
     @property
     def is_directed(self) -> bool:
@@ -85,14 +86,19 @@ class Structure:
         return found
 
 
+StructureLike = str | Path | FactorGraph | Structure | Mapping[str, Sequence[str]] | Edges
+
+
 def structure_of(structure: StructureLike) -> Structure:
     """Read a structure from what a user gives.
 
     >>> structure_of([("rain", "wet"), ("sprinkler", "wet")]).parents
     {'wet': ('rain', 'sprinkler')}
     """
+    if isinstance(structure, Structure):
+        return structure
     if isinstance(structure, str):
-        return _of_text(structure)
+        return replace(_of_text(structure), name=structure)
     if isinstance(structure, Path):
         return _of_model(read(structure))
     if isinstance(structure, FactorGraph):
