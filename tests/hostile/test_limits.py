@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import deltaai as dai
+from deltaai.answering.questions import TableChoices, resolve
 from deltaai.answering.streamed_samples import sample_stream
 from deltaai.answering.table_stream import query_stream
 from deltaai.budget import Budget, _cgroup_available
@@ -21,6 +22,7 @@ from deltaai.exact import ExactInference
 from deltaai.io import case_stream, write
 from deltaai.io.case_stream import CaseStream
 from deltaai.messages import mini_bucket_bound
+from deltaai.progress import Reports
 from measured_run import measured
 
 MB = 10**6
@@ -213,15 +215,20 @@ def stream_of(text, model):
     return CaseStream.passing("standard input", BytesIO(text.encode()), model)
 
 
+def answered(source, text, budget, table, **choices):
+    cases = stream_of(text, LATTICE)
+    question = resolve(source, cases, budget=budget, table=table, **choices)
+    return list(query_stream(question, Reports()))
+
+
 @pytest.mark.parametrize("is_sampled", [False, True])
 def test_blocks_answer_as_one_table_does(sampler, is_sampled):
     source = sampler if is_sampled else LATTICE
     text = f"{NAMES[0]},{NAMES[4]}\n" + "1,\n,0\n,\n" * 4
     cases = [{NAMES[0]: 1}, {NAMES[4]: 0}, {}] * 4
-    choices = {"num_samples": 1000, "check_rows": 1}
-    whole = dai.query_table(source, cases, **choices)
+    whole = dai.query_table(source, cases, num_samples=1000, check_rows=1)
     budget = Budget(2 * 10**8 if is_sampled else 200_000)
-    found = list(query_stream(source, stream_of(text, LATTICE), budget=budget, **choices))
+    found = answered(source, text, budget, TableChoices(check_rows=1), num_samples=1000)
     assert sum(map(len, found)) == 12
     assert is_sampled or len(found) > 1
     joined = np.concatenate([answer.probabilities for answer in found])
@@ -234,7 +241,7 @@ def test_a_pipe_is_put_on_the_disk_if_rows_must_be_seen_first(monkeypatch):
     budget = Budget(40_000)
     with pytest.raises(NotAffordableError):
         dai.query_table(LATTICE, [{}], method="exact", memory_limit=1500)
-    found = list(query_stream(LATTICE, stream_of(text, LATTICE), budget=budget, method="exact"))
+    found = answered(LATTICE, text, budget, TableChoices(), method="exact")
     assert [status for answer in found for status in answer.status] == ["exact"] * 3
     monkeypatch.setattr(case_stream, "MOST_SPOOLED", 30)
     with pytest.raises(FormatError, match="give the name of a file"):

@@ -9,7 +9,10 @@ from collections import Counter
 import pytest
 
 import deltaai as dai
+from deltaai.answering import streamed_samples
+from deltaai.budget import Budget
 from deltaai.models import propagate_zeros
+from deltaai.randomness import generator_of
 
 # What does the work, by the name of a count. Elimination orders are counted by their graph, for a
 # plan also looks at what the question would cost without its evidence.
@@ -102,3 +105,17 @@ def test_a_sampler_and_a_table_of_cases(counts):
     counts.clear()
     dai.query_table(sampler, [{"rain": "yes"}, {"cloudy": "no"}], num_samples=100)
     assert counts["resolved"] == 0  # cells are read one by one
+
+
+@pytest.mark.parametrize("is_sampler", [False, True])
+def test_samples_in_blocks(counts, monkeypatch, is_sampler):
+    monkeypatch.setattr(streamed_samples, "_AT_ONCE", 100)
+    source = dai.read("sprinkler")
+    if is_sampler:
+        source = dai.fit(source, steps=2, smoothing=1e-3, evidence="any")
+    counts.clear()
+    blocks = streamed_samples.sample_stream(
+        source, 250, generator_of(0), evidence={"rain": "yes"}, budget=Budget.of()
+    )
+    assert [len(x) for x, _ in blocks] == [100, 100, 50]
+    assert counts["resolved"] == 1

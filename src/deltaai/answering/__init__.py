@@ -1,10 +1,17 @@
 """Questions and answers: ``plan``, ``query``, tables of cases, a look at the model."""
 
-from deltaai.answering.asking import query, query_within
+from deltaai.answering.asking import answer_case, query
 from deltaai.answering.exact_answers import most_likely
 from deltaai.answering.model_report import ModelReport, check, check_within
 from deltaai.answering.planning import Plan, plan, plan_within
-from deltaai.answering.questions import SAMPLER_SUFFIX, source_of, source_within
+from deltaai.answering.questions import (
+    SAMPLER_SUFFIX,
+    Question,
+    TableChoices,
+    resolve,
+    source_of,
+    source_within,
+)
 from deltaai.answering.streamed_samples import SampleBlock, sample_stream
 from deltaai.answering.table_answer import TableAnswer
 from deltaai.answering.table_query import query_table
@@ -16,8 +23,11 @@ __all__ = [
     "ModelReport",
     "Option",
     "Plan",
+    "Question",
     "SampleBlock",
     "TableAnswer",
+    "TableChoices",
+    "answer_case",
     "check",
     "check_within",
     "most_likely",
@@ -26,7 +36,7 @@ __all__ = [
     "query",
     "query_stream",
     "query_table",
-    "query_within",
+    "resolve",
     "sample_stream",
     "source_of",
     "source_within",

@@ -20,8 +20,14 @@ import numpy as np
 
 from deltaai.answering.exact_answers import answer_exactly, decided, exact_joints, expanded
 from deltaai.answering.planning import SEARCH_SECONDS, Plan, plan_given
-from deltaai.answering.questions import Question, refuse_training, resolve, suitable_smoothing
-from deltaai.answering.table_query import query_table_within
+from deltaai.answering.questions import (
+    Question,
+    TableChoices,
+    refuse_training,
+    resolve,
+    suitable_smoothing,
+)
+from deltaai.answering.table_query import answer_table
 from deltaai.budget import Budget
 from deltaai.devices import Device
 from deltaai.errors import (
@@ -46,7 +52,6 @@ from deltaai.trust import (
     Estimate,
     Marginals,
     Quality,
-    asked_names,
     expanded_joints,
     finished,
     joints_of,
@@ -54,8 +59,6 @@ from deltaai.trust import (
     with_joints,
 )
 
-METHODS = ("auto", "exact", "sampler", "bp")
-NUM_SAMPLES = 10_000
 _NO_SAMPLE = (
     "the sampler drew no possible state, so this is what loopy belief propagation says: train "
     "longer, or give evidence"
@@ -122,62 +125,32 @@ def query(
     ImpossibleEvidenceError
         If no state agrees with the evidence.
     """
-    return query_within(
-        Budget.of(memory_limit, time_limit),
-        source,
-        evidence,
-        of,
-        method=method,
-        num_samples=num_samples,
-        check_samples=check_samples,
-        seed=seed,
-        device=device,
-        progress=progress,
-        watch=watch,
-    )
-
-
-def query_within(
-    budget: Budget,
-    source: FactorGraph | Sampler | str | Path,
-    evidence: Any = None,  # noqa: ANN401
-    of: Sequence[Asked] | None = None,
-    *,
-    method: str = "auto",
-    num_samples: int | None = None,
-    check_samples: int | None = None,
-    seed: int = 0,
-    device: Device = None,
-    progress: bool | Fraction | None = None,
-    watch: Callable[[TrainingProgress], None] | None = None,
-) -> Any:  # noqa: ANN401
-    """Answer like :func:`query`, by a clock that runs already."""
-    chosen: dict[str, Any] = {
-        "method": method,
-        "num_samples": num_samples,
-        "check_samples": check_samples,
-        "seed": seed,
-        "device": device,
-    }
+    budget = Budget.of(memory_limit, time_limit)
+    is_table = evidence is not None and not isinstance(evidence, Mapping)
     with reporting(progress, watch, "answering") as reports:
-        if evidence is not None and not isinstance(evidence, Mapping):
-            told = reports.fraction or False
-            table = query_table_within(
-                budget, source, evidence, of, progress=told, watch=reports.training, **chosen
-            )
-            return table.to_frame(evidence.index) if is_frame(evidence) else table
         question = resolve(
-            source, evidence, methods=METHODS, usual_samples=NUM_SAMPLES, budget=budget, **chosen
+            source,
+            evidence,
+            of,
+            budget=budget,
+            method=method,
+            num_samples=num_samples,
+            check_samples=check_samples,
+            seed=seed,
+            device=device,
+            table=TableChoices() if is_table else None,
         )
-        return _answered(question, of, reports)
+        if not is_table:
+            return answer_case(question, reports)
+        table = answer_table(question, reports)
+        return table.to_frame(evidence.index) if is_frame(evidence) else table
 
 
-def _answered(question: Question, of: Sequence[Asked] | None, reports: Reports) -> Answer:
-    """Answer one question, and tell those who listen how far it is."""
+def answer_case(question: Question, reports: Reports) -> Answer:
+    """Answer a question about one case, and tell those who listen how far it is."""
     budget, method, progress = question.budget, question.method, reports.fraction
     source, model, observed = question.source, question.model, question.observed
-    asked = asked_names(model, of)
-    joints = joints_of(asked)
+    joints = joints_of(question.asked)
     planned = None
     if isinstance(source, Sampler):
         if method not in {"auto", "sampler"}:
@@ -194,7 +167,7 @@ def _answered(question: Question, of: Sequence[Asked] | None, reports: Reports) 
             budget=budget,
         )
     elif method == "bp":
-        refuse_joints(asked, "loopy belief propagation", "leave method out")
+        refuse_joints(question.asked, "loopy belief propagation", "leave method out")
         watching = budget.watching("belief propagation", progress)
         with budget.watched("belief propagation"):
             answer = _first_estimate(Remainder.given(model, observed), watching)
@@ -217,7 +190,7 @@ def _answered(question: Question, of: Sequence[Asked] | None, reports: Reports) 
             with budget.watched("the joint marginals"):
                 answer = with_joints(answer, exact_joints(planned, joints))
     seconds = time.perf_counter() - question.started
-    return finished(answer, model, asked, planned, seconds, question.notes)
+    return finished(answer, model, question.asked, planned, seconds, question.notes)
 
 
 def _refused(planned: Plan) -> NotAffordableError:

@@ -1,7 +1,8 @@
 """A question, resolved once: what a user passes, turned into values that nobody checks again.
 
 The same for one row of evidence and for many: a model, a sampler or the path of either; names;
-limits, counts and a seed in whatever type they come. This file answers nothing.
+limits, counts and a seed in whatever type they come. The :class:`Question` goes to those who answer
+it as it is, and each layer reads from it what it needs. This file answers nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from deltaai.answering.model_report import unnormalised_tables
 from deltaai.arguments import (
@@ -29,12 +31,44 @@ from deltaai.errors import (
     shown,
 )
 from deltaai.fitting import EvidenceFor, Sampler, load_sampler, moved_sampler, training_cost
-from deltaai.io import as_model
+from deltaai.io import CaseStream, as_model
 from deltaai.models import FactorGraph, has_zeros, on_device
-from deltaai.trust import CHECK_SAMPLES
+from deltaai.trust import CHECK_SAMPLES, Asked, asked_names, refuse_joints
 
+METHODS = ("auto", "exact", "sampler", "bp")
+ROW_METHODS = ("auto", "exact", "sampler")
+NUM_SAMPLES, ROW_SAMPLES = 10_000, 1000  # of an answer, and of that to a row of a table
+CHECKED_ROWS = 1000  # rows that get a second opinion, at most
 SAMPLER_SUFFIX = ".dai"
 SMOOTHING = 1e-3  # floor of zeros while training, as a share of a table's largest entry
+
+
+@dataclass(frozen=True, eq=False)
+class TableChoices:
+    """What there is to choose for a table of cases, beside what there is for one.
+
+    Parameters
+    ----------
+    samples : states to return for each row.
+    check_rows : rows that get a second opinion at most, where rows are sampled.
+    settings : of training, if a sampler has to be trained: what ``fit`` takes.
+
+    Examples
+    --------
+    >>> TableChoices(samples=-1)
+    Traceback (most recent call last):
+    ...
+    deltaai.errors.ConfigError: samples is -1; it must be a whole number, at least 0 and at most ...
+    """
+
+    samples: int = 0
+    check_rows: int = CHECKED_ROWS
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        samples = checked_count("samples", self.samples, 0, MOST_SAMPLES)
+        object.__setattr__(self, "samples", samples)
+        object.__setattr__(self, "check_rows", checked_count("check_rows", self.check_rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,20 +80,24 @@ class Question:
     source : a model, or a sampler for one.
     evidence : what was observed: of one case numbers of variables and states, of many what holds
         them.
+    asked : names of the variables to report, and tuples of them for joint marginals.
     method : how it is to be answered.
     num_samples, check_samples : samples to draw, and those of a second opinion, if it is sampled.
     budget : bytes and seconds that may be used; the clock runs.
     seed : of all randomness.
+    table : what was chosen for many cases; none if it is about one.
     started : when it was asked, as ``time.perf_counter`` counts.
     """
 
     source: FactorGraph | Sampler
     evidence: object
+    asked: Sequence[Asked]
     method: str
     num_samples: int
     check_samples: int
     budget: Budget
     seed: int
+    table: TableChoices | None = None
     started: float = field(default_factory=time.perf_counter)
 
     @property
@@ -73,6 +111,29 @@ class Question:
         assert isinstance(self.evidence, dict)
         return self.evidence
 
+    @property
+    def cases(self) -> CaseStream:
+        """The evidence of a question about cases that are read as they are answered."""
+        assert isinstance(self.evidence, CaseStream)
+        return self.evidence
+
+    @property
+    def of_rows(self) -> TableChoices:
+        """What was chosen in a question about many cases."""
+        assert self.table is not None
+        return self.table
+
+    @property
+    def names(self) -> list[str]:
+        """The variables whose own marginals are to be reported."""
+        return [item for item in self.asked if isinstance(item, str)]
+
+    @cached_property
+    def num_pairs(self) -> int:
+        """Probabilities that are reported for these."""
+        model = self.model
+        return sum(model.variables[model.index(name)].num_states for name in self.names)
+
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What a user may not have meant, though it can be answered."""
@@ -81,45 +142,55 @@ class Question:
 
 def resolve(
     source: FactorGraph | Sampler | str | Path,
-    evidence: object,
+    evidence: Any = None,  # noqa: ANN401
+    of: Sequence[Asked] | None = None,
     *,
-    method: str,
-    methods: Sequence[str],
-    num_samples: int | None,
-    usual_samples: int,
-    check_samples: int | None,
     budget: Budget,
-    seed: int,
+    method: str = "auto",
+    num_samples: int | None = None,
+    check_samples: int | None = None,
+    seed: int = 0,
     device: Device = None,
+    table: TableChoices | None = None,
 ) -> Question:
     """Check everything that a question comes with, before anything is computed.
 
     Parameters
     ----------
     source : a model, a sampler, or the path of a file with one.
-    methods : those there are.
-    usual_samples : how many to draw if that was not said; a second opinion has its own number.
+    evidence : of one case names to states; of many whatever holds them, which is left as it is.
+    of : the variables to report; all by default.
     budget : what all of it may use, reading the file included.
+    method, num_samples, check_samples, seed : as :func:`~deltaai.answering.asking.query` has them.
     device : where to compute what is not computed on the CPU in any case.
+    table : what was chosen for many cases, if there are many.
     """
     started = time.perf_counter()
-    check_method(method, methods)
+    check_method(method, METHODS if table is None else ROW_METHODS)
     found = source_within(source, budget, device)
     model = found.model if isinstance(found, Sampler) else found
-    if evidence is None or isinstance(evidence, Mapping):
+    if table is None:
         evidence = model.resolve_evidence(evidence)
-    drawn = usual_samples if num_samples is None else checked_samples(num_samples)
+    drawn = NUM_SAMPLES if table is None else ROW_SAMPLES
+    if num_samples is not None:
+        drawn = checked_samples(num_samples)
     checks = CHECK_SAMPLES
     if check_samples is not None:
         checks = checked_count("check_samples", check_samples, 0, MOST_SAMPLES)
+    seed = checked_seed(seed)
+    asked = asked_names(model, of)
+    if table is not None:
+        refuse_joints(asked, "a table of cases", "ask for one case at a time")
     return Question(
         source=found,
         evidence=evidence,
+        asked=asked,
         method=method,
         num_samples=drawn,
         check_samples=checks,
         budget=budget,
-        seed=checked_seed(seed),
+        seed=seed,
+        table=table,
         started=started,
     )
 

@@ -13,23 +13,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
 
 from deltaai.answering.exact_rows import answer_rows_exactly
-from deltaai.answering.questions import (
-    check_method,
-    refuse_training,
-    suitable_smoothing,
-)
+from deltaai.answering.questions import Question, refuse_training, suitable_smoothing
 from deltaai.answering.row_pattern import RowPattern, rows_at_once
-from deltaai.answering.rows_found import RowsFound, num_pairs
-from deltaai.arguments import MOST_SAMPLES, checked_count, checked_samples
+from deltaai.answering.rows_found import RowsFound
 from deltaai.budget import Budget
 from deltaai.errors import (
     ConfigError,
@@ -42,14 +36,10 @@ from deltaai.errors import (
 from deltaai.exact import ExactInference, Remainder, RowInference
 from deltaai.fitting import EvidenceFor, Sampler, fit, posteriors_given
 from deltaai.models import FactorGraph
-from deltaai.progress import Fraction
+from deltaai.progress import Fraction, Reports
 from deltaai.randomness import generator_of
-from deltaai.training import TrainingProgress
-from deltaai.trust import CHECK_SAMPLES, Answer
+from deltaai.trust import Answer
 
-METHODS = ("auto", "exact", "sampler")
-NUM_SAMPLES = 1000  # of a row
-CHECKED_ROWS = 1000  # rows that get a second opinion, at most
 # Share of the checked rows that may be faulty before those that were not checked are doubted.
 _SHARE_FAULTY = 0.1
 _SAMPLED_AT_ONCE = 256  # rows whose evidence is made ready together
@@ -73,19 +63,10 @@ class RowAnswerer:
     @classmethod
     def of(
         cls,
-        source: FactorGraph | Sampler,
+        question: Question,
         pattern: RowPattern | None,
         budget: Budget,
-        asked: Sequence[str],
-        *,
-        method: str = "auto",
-        num_samples: int | None = None,
-        samples: int = 0,
-        check_rows: int = CHECKED_ROWS,
-        check_samples: int | None = None,
-        seed: int = 0,
-        watch: Callable[[TrainingProgress], None] | None = None,
-        settings: dict[str, Any] | None = None,
+        reports: Reports,
         alone: Callable[[], list[dict[int, int]]] | None = None,
     ) -> RowAnswerer:
         """Choose the method, and train a sampler if it needs one.
@@ -97,38 +78,31 @@ class RowAnswerer:
         budget : what may be used beside the memory of the answers.
         alone : gives all rows, to be answered one by one if each has an exact plan of its own.
         """
-        check_method(method, METHODS)
-        num_samples = NUM_SAMPLES if num_samples is None else checked_samples(num_samples)
-        samples = checked_count("samples", samples, 0, MOST_SAMPLES)
-        model = source.model if isinstance(source, Sampler) else source
+        source, method, model = question.source, question.method, question.model
         if isinstance(source, Sampler) and method == "exact":
             raise ConfigError(
                 Setting("method"), " is 'exact', but a sampler was given: give its model"
             )
-        at_once, taken = rows_at_once(model, num_pairs(model, asked), samples, budget)
-        generator = generator_of(seed)
-        checks = _Checks(
-            checked_count("check_rows", check_rows),
-            CHECK_SAMPLES if check_samples is None else check_samples,
-            None if pattern is None else pattern.num_rows,
-        )
+        at_once, taken = rows_at_once(question, budget)
+        generator = generator_of(question.seed)
         working = budget.with_memory(budget.memory - taken)
         if not isinstance(source, Sampler) and method != "sampler":
             try:
                 engine = _engine(model, pattern, working, taken)
             except MemoryLimitError:
-                answers = None if alone is None or samples else _each_alone(model, alone, working)
-                if answers is not None:
-                    return cls(_ALONE, partial(_taken, iter(answers)))
+                if alone is not None and not question.of_rows.samples:
+                    answers = answer_rows_exactly(model, alone(), budget=working)
+                    if answers is not None:
+                        return cls(_ALONE, partial(_taken, iter(answers)))
                 if method == "exact":
                     raise
             else:
                 return cls(_EXACT, partial(_exact, engine, working, at_once, generator))
         if not isinstance(source, Sampler):
             assert pattern is not None  # a sampler is trained for rows that have been seen
-            source = _trained(model, pattern, working, seed, watch, settings or {})
-        rest = (num_samples, checks, working, at_once, generator)
-        return cls(_SAMPLED, partial(_sampled, source, *rest))
+            source = _trained(question, pattern, working, reports)
+        checks = _Checks(question, None if pattern is None else pattern.num_rows)
+        return cls(_SAMPLED, partial(_sampled, source, checks, working, at_once, generator))
 
 
 def _engine(
@@ -141,13 +115,6 @@ def _engine(
     except MemoryLimitError as error:  # in the user's figures
         needed, limit = error.predicted_bytes + taken, error.limit_bytes + taken
         raise MemoryLimitError(error.width, needed, limit) from None
-
-
-def _each_alone(
-    model: FactorGraph, alone: Callable[[], list[dict[int, int]]], budget: Budget
-) -> list[Answer | None] | None:
-    """Answers by plans of the rows' own, if all of these are exact."""
-    return answer_rows_exactly(model, alone(), budget=budget)
 
 
 def _taken(answers: Iterator[Answer | None], found: RowsFound, progress: Fraction | None) -> None:
@@ -204,16 +171,9 @@ def _sample_exactly(found: RowsFound, row: int, budget: Budget, generator: torch
         kept[:] = one.sample(len(kept), generator)
 
 
-def _trained(
-    model: FactorGraph,
-    pattern: RowPattern,
-    budget: Budget,
-    seed: int,
-    watch: Callable[[TrainingProgress], None] | None,
-    settings: dict[str, Any],
-) -> Sampler:
+def _trained(question: Question, pattern: RowPattern, budget: Budget, reports: Reports) -> Sampler:
     """A sampler for these rows: given a fixed set if all observe the same, else any evidence."""
-    always = pattern.always_observed
+    model, always = question.model, pattern.always_observed
     kind: EvidenceFor = "any"
     if pattern.most_observed == 0:
         kind = None
@@ -222,17 +182,17 @@ def _trained(
     with budget.watched("training"):
         refuse_training(model, budget.memory, kind)
     observed = [model.variables[v].name for v in kind] if isinstance(kind, tuple) else kind
-    limits = {"memory_limit": budget.memory, "time_limit": budget.leaving(_ROWS_SHARE, math.inf)}
-    settings = {**limits, **settings}
     return fit(
         model,
         evidence=observed,
         most_observed=pattern.most_observed if observed == "any" else None,
         smoothing=suitable_smoothing(model),
-        seed=seed,
+        seed=question.seed,
         progress=False,
-        watch=watch,
-        **settings,
+        watch=reports.training,
+        memory_limit=budget.memory,
+        time_limit=budget.leaving(_ROWS_SHARE, math.inf),
+        **question.of_rows.settings,
     )
 
 
@@ -242,14 +202,12 @@ class _Checks:
 
     Parameters
     ----------
-    most_rows : rows that get one at most.
-    num_samples : samples of an opinion.
+    question : says how many rows get one at most, and the samples of an opinion.
     num_rows : rows of the whole table, if that is known; otherwise rows are checked ever more
-        seldom: half of ``most_rows`` at first, and as many again whenever the table has doubled.
+        seldom: half of the most at first, and as many again whenever the table has doubled.
     """
 
-    most_rows: int
-    num_samples: int
+    question: Question
     num_rows: int | None
     num_seen: int = 0
     num_checked: int = 0
@@ -259,13 +217,14 @@ class _Checks:
     def wanted(self, count: int) -> set[int]:
         """Those to be checked among the next rows, by their place among these."""
         first, self.num_seen = self.num_seen, self.num_seen + count
+        most_rows = self.question.of_rows.check_rows
         if self.num_rows is None:
-            half = max(self.most_rows // 2, 1)
+            half = max(most_rows // 2, 1)
             numbers = range(first, first + count)
             strides = (1 << max((number // half).bit_length() - 1, 0) for number in numbers)
             places = {k for k, stride in enumerate(strides) if (first + k) % stride == 0}
-            return places if self.most_rows else set()
-        spread = np.linspace(0, max(self.num_rows - 1, 0), self.most_rows).astype(int)
+            return places if most_rows else set()
+        spread = np.linspace(0, max(self.num_rows - 1, 0), most_rows).astype(int)
         inside = spread[(spread >= first) & (spread < first + count)]
         return set((inside - first).tolist())
 
@@ -287,7 +246,6 @@ class _Checks:
 
 def _sampled(
     sampler: Sampler,
-    num_samples: int,
     checks: _Checks,
     budget: Budget,
     at_once: int,
@@ -297,13 +255,13 @@ def _sampled(
 ) -> None:
     """Answer rows by samples; some of them get a second opinion."""
     num_rows, at_once = len(found.rows), min(at_once, _SAMPLED_AT_ONCE)
-    first, unchecked = checks.num_seen, []
+    first, unchecked, question = checks.num_seen, [], checks.question
     wanted = checks.wanted(num_rows)
     for start in range(0, num_rows, at_once):
         numbers = range(start, min(start + at_once, num_rows))
         rows = [found.observed(row) for row in numbers]
         drawing = time.perf_counter()
-        drawn_rows = posteriors_given(sampler, rows, num_samples, generator, budget=budget)
+        drawn_rows = posteriors_given(sampler, rows, question.num_samples, generator, budget=budget)
         for row, drawn in enumerate(drawn_rows, start):
             if budget.is_over:
                 found.set_unreached(row)
@@ -316,7 +274,7 @@ def _sampled(
                 judged = sampler.judged(
                     drawn,
                     generator,
-                    check_samples=checks.num_samples if is_checked else 0,
+                    check_samples=question.check_samples if is_checked else 0,
                     budget=budget.part(0.5),
                 )
             except (WeightError, ImpossibleEvidenceError):

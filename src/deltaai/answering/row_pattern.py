@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from deltaai.answering.questions import Question
 from deltaai.budget import Budget
-from deltaai.models import FactorGraph
 
 # A block of rows may take this share of the memory, and this much in any case.
 _BLOCK_SHARE, _MOST_BLOCK_BYTES, _MOST_BLOCK_ROWS = 8, 2**25, 2**14
@@ -68,24 +68,27 @@ class RowPattern:
         return bool((self.always == self.ever).all())
 
 
-def answer_bytes(model: FactorGraph, num_pairs: int, num_samples: int) -> int:
-    """Bytes of a row and its answer in arrays: states, probabilities with errors, samples."""
-    return 8 * (model.num_variables * (1 + num_samples) + 2 * num_pairs) + _BYTES_PER_ROW
+def observed_in(rows: Int[Tensor, "row var"]) -> list[dict[int, int]]:
+    """Observed variables of each row and their states.
 
-
-def rows_at_once(
-    model: FactorGraph, num_pairs: int, num_samples: int, budget: Budget
-) -> tuple[int, int]:
-    """How many rows to read, answer and write at a time, and the bytes that this takes.
-
-    Parameters
-    ----------
-    num_pairs : probabilities that are reported.
-    num_samples : states of each row that are kept.
+    >>> observed_in(torch.tensor([[-1, 2], [-1, -1]]))
+    [{1: 2}, {}]
     """
-    each = _BYTES_PER_ROW + _BYTES_PER_PAIR * num_pairs
+    return [{v: state for v, state in enumerate(row) if state >= 0} for row in rows.tolist()]
+
+
+def answer_bytes(question: Question) -> int:
+    """Bytes of a row and its answer in arrays: states, probabilities with errors, samples."""
+    states = question.model.num_variables * (1 + question.of_rows.samples)
+    return 8 * (states + 2 * question.num_pairs) + _BYTES_PER_ROW
+
+
+def rows_at_once(question: Question, budget: Budget) -> tuple[int, int]:
+    """How many rows to read, answer and write at a time, and the bytes that this takes."""
+    model = question.model
+    each = _BYTES_PER_ROW + _BYTES_PER_PAIR * question.num_pairs
     each += 16 * int(model.state_offsets[-1])  # of all variables, whatever is asked for
-    each += _BYTES_PER_CELL * model.num_variables * (1 + num_samples)
+    each += _BYTES_PER_CELL * model.num_variables * (1 + question.of_rows.samples)
     most = min(budget.memory // _BLOCK_SHARE, _MOST_BLOCK_BYTES)
     count = min(max(most // each, 1), _MOST_BLOCK_ROWS)
     return count, count * each

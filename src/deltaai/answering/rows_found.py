@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from deltaai.answering.row_pattern import answer_bytes
+from deltaai.answering.questions import Question
+from deltaai.answering.row_pattern import answer_bytes, observed_in
 from deltaai.answering.table_answer import IMPOSSIBLE, TableAnswer
-from deltaai.budget import Budget
 from deltaai.errors import ImpossibleEvidenceError
-from deltaai.models import FactorGraph, zeros_propagated
+from deltaai.models import zeros_propagated
 from deltaai.trust import Answer, Drawn
 
 _NOT_REACHED = "the time limit ended before this row was answered: raise it"
@@ -23,12 +23,12 @@ _NOT_REACHED = "the time limit ended before this row was answered: raise it"
 class RowsFound:
     """What is known of each row so far."""
 
-    def __init__(
-        self, model: FactorGraph, rows: Int[Tensor, "row var"], asked: list[str], samples: int
-    ) -> None:
-        self.model, self.rows, self.asked = model, rows, asked
+    def __init__(self, question: Question, rows: Int[Tensor, "row var"]) -> None:
+        model, samples = question.model, question.of_rows.samples
+        self.question, self.model, self.rows = question, model, rows
+        self.asked = question.names
         offsets, sizes = model.state_offsets.tolist(), model.num_states.tolist()
-        numbers = [model.index(name) for name in asked]
+        numbers = [model.index(name) for name in self.asked]
         self.pairs = [offsets[v] + state for v in numbers for state in range(sizes[v])]
         shape = (len(rows), len(self.pairs))
         self.probabilities, self.errors = np.full(shape, np.nan), np.zeros(shape)
@@ -39,32 +39,23 @@ class RowsFound:
         kept = (len(rows), samples, model.num_variables)
         self.samples = torch.zeros(kept, dtype=torch.long, device="cpu") if samples else None
         self.num_answered = len(rows)
-        self.notes: tuple[str, ...] = ()
 
     @classmethod
-    def within(
-        cls,
-        budget: Budget,
-        model: FactorGraph,
-        rows: Int[Tensor, "row var"],
-        asked: list[str],
-        samples: int,
-    ) -> RowsFound:
+    def within(cls, question: Question, rows: Int[Tensor, "row var"]) -> RowsFound:
         """Refuse before anything is allocated if the answers alone would not fit."""
-        each = answer_bytes(model, num_pairs(model, asked), samples)
+        needed = len(rows) * answer_bytes(question)
         remedy = "ask for fewer rows, variables or samples at a time"
-        budget.refuse(f"answers to {len(rows)} rows", len(rows) * each, remedy)
-        return cls(model, rows, asked, samples)
+        question.budget.refuse(f"answers to {len(rows)} rows", needed, remedy)
+        return cls(question, rows)
 
     @property
     def num_bytes(self) -> int:
         """Bytes that the rows and their answers take."""
-        num_samples = 0 if self.samples is None else self.samples.shape[1]
-        return len(self.rows) * answer_bytes(self.model, len(self.pairs), num_samples)
+        return len(self.rows) * answer_bytes(self.question)
 
     def observed(self, row: int) -> dict[int, int]:
         """Observed variables of a row and their states."""
-        return {v: state for v, state in enumerate(self.rows[row].tolist()) if state >= 0}
+        return observed_in(self.rows[row : row + 1])[0]
 
     def set_impossible(self, row: int) -> None:
         """No state agrees with the row's evidence."""
@@ -116,14 +107,13 @@ class RowsFound:
         """Only the rows that were reached."""
         if self.num_answered == len(self.rows):
             return self
-        kept = RowsFound(self.model, self.rows[: self.num_answered], self.asked, 0)
-        kept.notes = self.notes
+        kept = copy(self)
         for name, value in vars(self).items():
             if isinstance(value, np.ndarray | Tensor | list) and name not in {"asked", "pairs"}:
                 setattr(kept, name, value[: self.num_answered])
         return kept
 
-    def answer(self, method: str, start: float) -> TableAnswer:
+    def answer(self, method: str) -> TableAnswer:
         """All rows together."""
         return TableAnswer(
             model=self.model,
@@ -138,12 +128,7 @@ class RowsFound:
             status=tuple(self.status),
             doubts=tuple("; ".join(some) for some in self.doubts),
             method=method,
-            seconds=time.perf_counter() - start,
+            seconds=time.perf_counter() - self.question.started,
             samples=self.samples,
-            notes=self.notes,
+            notes=self.question.notes,
         )
-
-
-def num_pairs(model: FactorGraph, asked: Sequence[str]) -> int:
-    """Probabilities that are reported for some variables."""
-    return sum(model.variables[model.index(name)].num_states for name in asked)

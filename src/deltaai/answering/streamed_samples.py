@@ -10,8 +10,8 @@ from torch import Tensor
 
 from deltaai.budget import Budget
 from deltaai.errors import StateError, TimeLimitError
-from deltaai.exact import ExactInference
-from deltaai.fitting import DRAWN_PER_SAMPLE, Sampler
+from deltaai.exact import ExactInference, Remainder
+from deltaai.fitting import DRAWN_PER_SAMPLE, Sampler, posteriors_given, samples_given
 from deltaai.models import Evidence, FactorGraph, States
 
 _AT_ONCE = 8192  # samples of a block, if memory allows
@@ -49,14 +49,15 @@ def sample_stream(
     """
     if num_samples < 0:
         raise StateError(f"the number of samples cannot be {num_samples}")
-    at_once = block_size(source, budget, has_evidence=bool(evidence))
+    model = source.model if isinstance(source, Sampler) else source
+    observed = model.resolve_evidence(evidence)
+    at_once = block_size(source, budget, has_evidence=bool(observed))
     engine = None
     if not isinstance(source, Sampler):
         block_bytes = at_once * _BYTES_PER_VALUE * source.num_variables
         with budget.watched("the first sample"):
             engine = ExactInference(
-                source,
-                evidence,
+                Remainder.given(source, observed),
                 memory_limit=max(budget.memory - block_bytes, 1),
                 progress=budget.watching("the first sample"),
             )
@@ -70,7 +71,7 @@ def sample_stream(
             yield drawn, None
         else:
             assert isinstance(source, Sampler)
-            yield _drawn(source, count, generator, evidence, budget, is_judged=start == 0)
+            yield _drawn(source, count, generator, observed, budget, is_judged=start == 0)
 
 
 def block_size(source: FactorGraph | Sampler, budget: Budget, *, has_evidence: bool) -> int:
@@ -86,14 +87,15 @@ def _drawn(
     sampler: Sampler,
     count: int,
     generator: torch.Generator,
-    evidence: Evidence | None,
+    observed: dict[int, int],
     budget: Budget,
     *,
     is_judged: bool,
 ) -> SampleBlock:
-    if not evidence:
+    if not observed:
         return sampler.sample_with_log_prob(count, generator, budget=budget)
     if is_judged:  # one block tells what all are worth
-        return sampler.sample(count, generator, evidence=evidence, budget=budget), None
-    drawn = sampler.posterior(evidence, DRAWN_PER_SAMPLE * count, generator, budget=budget)
+        return samples_given(sampler, observed, count, generator, budget=budget), None
+    num_drawn = DRAWN_PER_SAMPLE * count
+    (drawn,) = posteriors_given(sampler, [observed], num_drawn, generator, budget=budget)
     return drawn.sample_apart(count, generator), None

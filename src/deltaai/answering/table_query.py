@@ -14,12 +14,11 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from deltaai.answering.questions import Question, resolve
-from deltaai.answering.row_answerer import CHECKED_ROWS, METHODS, NUM_SAMPLES, RowAnswerer
-from deltaai.answering.row_pattern import RowPattern
+from deltaai.answering.questions import CHECKED_ROWS, Question, TableChoices, resolve
+from deltaai.answering.row_answerer import RowAnswerer
+from deltaai.answering.row_pattern import RowPattern, observed_in
 from deltaai.answering.rows_found import RowsFound
 from deltaai.answering.table_answer import TableAnswer
-from deltaai.arguments import MOST_SAMPLES, checked_count
 from deltaai.budget import Budget
 from deltaai.devices import CPU, Device
 from deltaai.errors import EvidenceError
@@ -28,7 +27,7 @@ from deltaai.io import rows_from_table
 from deltaai.models import FactorGraph, has_values
 from deltaai.progress import Fraction, Reports, reporting
 from deltaai.training import TrainingProgress
-from deltaai.trust import Asked, asked_names, refuse_joints
+from deltaai.trust import Asked
 
 
 def query_table(
@@ -82,90 +81,37 @@ def query_table(
     >>> answer.probabilities[:, 1].round(3).tolist(), answer.status
     ([0.708, 0.5], ('exact', 'exact'))
     """
-    return query_table_within(
-        Budget.of(memory_limit, time_limit),
-        source,
-        evidence,
-        of,
-        method=method,
-        num_samples=num_samples,
-        samples=samples,
-        check_rows=check_rows,
-        check_samples=check_samples,
-        seed=seed,
-        device=device,
-        progress=progress,
-        watch=watch,
-        **settings,
-    )
-
-
-def query_table_within(
-    budget: Budget,
-    source: FactorGraph | Sampler | str | Path,
-    evidence: object,
-    of: Sequence[Asked] | None = None,
-    *,
-    method: str = "auto",
-    num_samples: int | None = None,
-    samples: int = 0,
-    check_rows: int = CHECKED_ROWS,
-    check_samples: int | None = None,
-    seed: int = 0,
-    device: Device = None,
-    progress: bool | Fraction | None = None,
-    watch: Callable[[TrainingProgress], None] | None = None,
-    **settings: Any,  # noqa: ANN401
-) -> TableAnswer:
-    """Answer like :func:`query_table`, by a clock that runs already."""
+    budget = Budget.of(memory_limit, time_limit)
     with reporting(progress, watch, "answering") as reports:
         question = resolve(
             source,
             evidence,
-            method=method,
-            methods=METHODS,
-            num_samples=num_samples,
-            usual_samples=NUM_SAMPLES,
-            check_samples=check_samples,
+            of,
             budget=budget,
+            method=method,
+            num_samples=num_samples,
+            check_samples=check_samples,
             seed=seed,
             device=device,
+            table=TableChoices(samples, check_rows, settings),
         )
-        return _answered(question, of, samples, check_rows, settings, reports)
+        return answer_table(question, reports)
 
 
-def _answered(
-    question: Question,
-    of: Sequence[Asked] | None,
-    samples: int,
-    check_rows: int,
-    settings: dict[str, Any],
-    reports: Reports,
-) -> TableAnswer:
+def answer_table(question: Question, reports: Reports) -> TableAnswer:
     """Answer all rows, and tell those who listen how far it is."""
-    samples = checked_count("samples", samples, 0, MOST_SAMPLES)
     model, budget = question.model, question.budget
     rows = checked_rows(question.evidence, model)
-    asked = refuse_joints(asked_names(model, of), "a table of cases", "ask for one case at a time")
-    found = RowsFound.within(budget, model, rows, asked, samples)
-    found.notes = question.notes
+    found = RowsFound.within(question, rows)
     answerer = RowAnswerer.of(
-        question.source,
+        question,
         RowPattern.of([rows], model.num_variables, budget),
         budget.with_memory(budget.memory - found.num_bytes),
-        asked,
-        method=question.method,
-        num_samples=question.num_samples,
-        samples=samples,
-        check_rows=check_rows,
-        check_samples=question.check_samples,
-        seed=question.seed,
-        watch=reports.training,
-        settings=settings,
-        alone=lambda: [found.observed(row) for row in range(len(rows))],
+        reports,
+        alone=lambda: observed_in(rows),
     )
     answerer.fill(found, reports.fraction)
-    return found.answer(answerer.method, question.started)
+    return found.answer(answerer.method)
 
 
 def checked_rows(evidence: object, model: FactorGraph) -> Int[Tensor, "row var"]:

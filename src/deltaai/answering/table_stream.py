@@ -8,48 +8,32 @@ it has to be put on the disk first.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 
 import torch
 
-from deltaai.answering.model_report import unnormalised_tables
+from deltaai.answering.questions import Question
 from deltaai.answering.row_answerer import RowAnswerer
-from deltaai.answering.row_pattern import RowPattern, rows_at_once
-from deltaai.answering.rows_found import RowsFound, num_pairs
+from deltaai.answering.row_pattern import RowPattern, observed_in, rows_at_once
+from deltaai.answering.rows_found import RowsFound
 from deltaai.answering.table_answer import TableAnswer
-from deltaai.arguments import MOST_SAMPLES, checked_count
 from deltaai.budget import Budget
 from deltaai.errors import MemoryLimitError
 from deltaai.fitting import Sampler
-from deltaai.io import CaseStream, Rows
-from deltaai.models import FactorGraph
-from deltaai.progress import Fraction
-from deltaai.trust import asked_names, refuse_joints
+from deltaai.io import CaseStream
+from deltaai.progress import Fraction, Reports
 
 
-def query_stream(
-    source: FactorGraph | Sampler,
-    cases: CaseStream,
-    of: Sequence[str] | None = None,
-    *,
-    budget: Budget,
-    samples: int = 0,
-    progress: Fraction | None = None,
-    **choices: Any,  # noqa: ANN401
-) -> Iterator[TableAnswer]:
+def query_stream(question: Question, reports: Reports) -> Iterator[TableAnswer]:
     """Posterior probabilities for the rows of a file or a pipe, some rows at a time.
 
     Parameters
     ----------
-    source : a model, or a sampler that was trained for one.
-    cases : the rows.
-    of : the variables to report; all by default.
-    budget : bytes and seconds that may be used.
-    samples : states to return for each row.
-    progress : called with the fraction of the rows that is done, where that is known.
-    choices : what :func:`~deltaai.answering.table_query.query_table` takes, such as ``method``.
+    question : about a table; its evidence is a :class:`~deltaai.io.CaseStream`.
+    reports : are told the fraction of the rows that is done, where that is known, and where
+        training stands.
 
     Yields
     ------
@@ -60,26 +44,22 @@ def query_stream(
     TimeLimitError
         If the time was over before the last row; those before it have been handed on.
     """
-    start = time.perf_counter()
-    model = source.model if isinstance(source, Sampler) else source
-    asked = refuse_joints(asked_names(model, of), "a table of cases", "ask for one case at a time")
-    samples = checked_count("samples", samples, 0, MOST_SAMPLES)
-    notes = tuple(unnormalised_tables(model))
-    at_once, taken = rows_at_once(model, num_pairs(model, asked), samples, budget)
+    model, budget, cases = question.model, question.budget, question.cases
+    at_once, taken = rows_at_once(question, budget)
     budget.refuse("one row and its answer", taken // at_once, "raise the limit")
     beside = budget.with_memory(budget.memory - taken)
-    choices |= {"samples": samples}
     pattern = answerer = None
     if not cases.is_repeatable:
-        answerer = _at_once(source, beside, asked, choices)
+        answerer = _for_any_rows(question, beside, reports)
         with budget.watched("the table of evidence"):
             cases = cases if answerer else cases.repeatable(budget)
     if answerer is None:
         with budget.watched("the table of evidence"):
             pattern = RowPattern.of(cases.blocks(at_once), model.num_variables, budget)
+        alone = None
         if pattern.num_rows <= at_once:  # a few rows may have exact plans of their own
-            choices |= {"alone": lambda: _observed(model, cases.blocks(at_once))}
-        answerer = RowAnswerer.of(source, pattern, beside, asked, **choices)
+            alone = partial(_observed, cases, at_once)
+        answerer = RowAnswerer.of(question, pattern, beside, reports, alone)
     done, num_rows = 0, None if pattern is None else max(pattern.num_rows, 1)
     blocks = cases.blocks(at_once)
     while True:
@@ -89,37 +69,32 @@ def query_stream(
             break
         if done:
             budget.check(f"row {done + 1}")
-        found = RowsFound(model, rows, asked, samples)
-        found.notes = notes
-        answerer.fill(found, _within(progress, done, len(rows), num_rows))
+        found = RowsFound(question, rows)
+        answerer.fill(found, _within(reports.fraction, done, len(rows), num_rows))
         done += found.num_answered
-        yield found.answered().answer(answerer.method, start)
+        yield found.answered().answer(answerer.method)
         if found.num_answered < len(rows):
             budget.check(f"row {done + 1}")
     if done == 0:
         nothing = torch.zeros(0, model.num_variables, dtype=torch.long, device="cpu")
-        empty = RowsFound(model, nothing, asked, samples)
-        yield empty.answer(answerer.method, start)
+        yield RowsFound(question, nothing).answer(answerer.method)
 
 
-def _at_once(
-    source: FactorGraph | Sampler, budget: Budget, asked: Sequence[str], choices: dict[str, Any]
-) -> RowAnswerer | None:
+def _for_any_rows(question: Question, budget: Budget, reports: Reports) -> RowAnswerer | None:
     """What can answer rows that nobody has seen yet, if anything can."""
-    if isinstance(source, Sampler):
-        return RowAnswerer.of(source, None, budget, asked, **choices)
-    if choices.get("method", "auto") == "sampler":
+    if isinstance(question.source, Sampler):
+        return RowAnswerer.of(question, None, budget, reports)
+    if question.method == "sampler":
         return None
     try:
-        return RowAnswerer.of(source, None, budget, asked, **(choices | {"method": "exact"}))
+        return RowAnswerer.of(replace(question, method="exact"), None, budget, reports)
     except MemoryLimitError:  # it may fit if some variables are always observed
         return None
 
 
-def _observed(model: FactorGraph, blocks: Iterator[Rows]) -> list[dict[int, int]]:
+def _observed(cases: CaseStream, at_once: int) -> list[dict[int, int]]:
     """Evidence of all rows."""
-    found = [RowsFound(model, rows, [], 0) for rows in blocks]
-    return [block.observed(row) for block in found for row in range(len(block.rows))]
+    return [observed for rows in cases.blocks(at_once) for observed in observed_in(rows)]
 
 
 def _within(

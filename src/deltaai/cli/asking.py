@@ -132,11 +132,12 @@ def query(
 
     Many cases: deltaai query asia --evidence-file cases.csv -o posteriors.csv
     """
+    from deltaai.answering import TableChoices, resolve
     from deltaai.cli.outputs import Output, check_outputs
     from deltaai.cli.parsing import parse_names
     from deltaai.cli.query import run_query
     from deltaai.cli.sources import model_of, read_observed, read_source
-    from deltaai.cli.tables import is_table, run_table
+    from deltaai.cli.tables import is_table, read_cases, run_table
 
     budget = Budget.of(memory_limit, time_limit)
     one_format(json=json, csv=csv)
@@ -151,39 +152,34 @@ def query(
         json, csv = output.suffix.lower() == ".json", output.suffix.lower() == ".csv"
     source = read_source(file, budget, device)
     model = model_of(source)
-    settings: dict[str, Any] = {"method": method, "seed": seed}
-    given = {"num_samples": num_samples, "check_samples": check_samples}
-    settings |= {name: count for name, count in given.items() if count is not None}
     names = parse_names(of, model)
+    given: Any
+    table = None
     if evidence_file is not None and is_table(evidence_file):
         if evidence or most_likely:
             raise ConfigError("a file of many cases goes without --evidence and --map")
-        run_table(
-            source,
-            evidence_file,
-            names,
-            samples=samples,
-            samples_output=samples_output,
-            output=output,
-            is_json=json,
-            is_csv=csv,
-            budget=budget,
-            settings=settings,
-        )
-        return
-    if samples or samples_output is not None:
+        if (samples > 0) != (samples_output is not None):
+            raise ConfigError("--samples and --samples-output go together")
+        given, table = read_cases(evidence_file, model), TableChoices(samples)
+    elif samples or samples_output is not None:
         raise ConfigError("--samples is for many cases; for one, see deltaai sample")
-    run_query(
+    else:
+        given = read_observed(evidence or [], evidence_file, model, budget)
+    question = resolve(
         source,
-        read_observed(evidence or [], evidence_file, model, budget),
+        given,
         names,
-        most_likely=most_likely,
-        output=output,
-        is_json=json,
-        is_csv=csv,
         budget=budget,
-        settings=settings,
+        method=method,
+        num_samples=num_samples,
+        check_samples=check_samples,
+        seed=seed,
+        table=table,
     )
+    if table is not None:
+        run_table(question, samples_output=samples_output, output=output, is_json=json, is_csv=csv)
+    else:
+        run_query(question, given, most_likely=most_likely, output=output, is_json=json, is_csv=csv)
 
 
 def sample(

@@ -5,43 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
+from deltaai.answering import Question, answer_case
 from deltaai.answering import most_likely as most_likely_state
-from deltaai.answering import query_within
 from deltaai.budget import Budget
 from deltaai.cli import show
 from deltaai.cli.progress import bars
 from deltaai.errors import DeltaAIError
 from deltaai.exact import MostLikely
 from deltaai.fitting import Sampler
-from deltaai.models import FactorGraph
 from deltaai.progress import Reports
 from deltaai.trust import Answer
 
 
 def run_query(
-    source: FactorGraph | Sampler,
+    question: Question,
     observed: Mapping[str, str | int],
-    names: list[str] | None,
     *,
     most_likely: bool,
     output: Path | None,
     is_json: bool,
     is_csv: bool,
-    budget: Budget,
-    settings: dict[str, Any],
 ) -> None:
-    """Ask, and show the answer."""
+    """Ask, and show the answer, with the evidence as it was typed."""
     if is_csv and most_likely:
         raise DeltaAIError("--csv prints marginals only: use --json with --map")
-    if most_likely and isinstance(source, Sampler):
+    if most_likely and isinstance(question.source, Sampler):
         raise DeltaAIError("--map is found exactly: give the model instead of the sampler")
-    model = source.model if isinstance(source, Sampler) else source
+    model = question.model
     with bars() as shown, nothing_kept():
-        reports: dict[str, Any] = {"progress": shown.fraction or False, "watch": shown.training}
-        answer: Answer = query_within(budget, source, observed, names, **settings, **reports)
-        best = _most_likely(answer, budget, shown) if most_likely else None
+        answer = answer_case(question, shown)
+        best = _most_likely(answer, question.budget, shown) if most_likely else None
     if answer.plan is not None:
         show.detail(f"plan: {answer.plan.method}, because {answer.plan.reason}")
     show.notes(answer.notes)
@@ -54,7 +48,7 @@ def run_query(
     elif is_csv:
         show.emit(show.marginals_csv(model, answer), output)
     else:
-        _print(model, answer, observed, names, best)
+        _print(question, answer, observed, best)
 
 
 @contextmanager
@@ -78,10 +72,9 @@ def _most_likely(answer: Answer, budget: Budget, shown: Reports) -> MostLikely:
 
 
 def _print(
-    model: FactorGraph,
+    question: Question,
     answer: Answer,
     observed: Mapping[str, str | int],
-    names: list[str] | None,
     best: MostLikely | None,
 ) -> None:
     found = answer.partition
@@ -101,11 +94,10 @@ def _print(
         ]
     rows.append(("time", f"{answer.seconds:.3f} s"))
     if best is not None:
-        wanted = names or list(best.labels)
-        listed = ", ".join(f"{name}={best.labels[name]}" for name in wanted)
+        listed = ", ".join(f"{name}={best.labels[name]}" for name in question.names)
         rows += [("best log score", f"{best.log_score:.9g}"), ("most likely", listed)]
     given = ", ".join(f"{name}={state}" for name, state in observed.items())
     title = f"P(. | {given})" if given and len(given) < 80 else "Marginals"
-    show.marginal_table(model, answer.marginals, title)
+    show.marginal_table(question.model, answer.marginals, title)
     show.figures("", rows)
     show.doubts(answer.doubts)

@@ -17,14 +17,12 @@ from typing import Any
 
 from rich.markup import escape
 
-from deltaai.answering import TableAnswer, query_stream
-from deltaai.budget import Budget
+from deltaai.answering import Question, TableAnswer, query_stream
 from deltaai.cli import show
 from deltaai.cli.outputs import Failures
 from deltaai.cli.progress import bars
 from deltaai.cli.query import nothing_kept
-from deltaai.errors import DeltaAIError, OutputError, TimeLimitError
-from deltaai.fitting import Sampler
+from deltaai.errors import OutputError, TimeLimitError
 from deltaai.io import CaseStream, WatchedStream
 from deltaai.models import FactorGraph
 
@@ -39,64 +37,8 @@ def is_table(path: Path | None) -> bool:
     return path is not None and (path == STANDARD_INPUT or path.name.lower().endswith(_SUFFIXES))
 
 
-def run_table(
-    source: FactorGraph | Sampler,
-    file: Path,
-    names: list[str] | None,
-    *,
-    samples: int,
-    samples_output: Path | None,
-    output: Path | None,
-    is_json: bool,
-    is_csv: bool,
-    budget: Budget,
-    settings: dict[str, Any],
-) -> None:
-    """Ask about every case, and show or write the answers as they come."""
-    if (samples > 0) != (samples_output is not None):
-        raise DeltaAIError("--samples and --samples-output go together")
-    model = source.model if isinstance(source, Sampler) else source
-    cases = _cases(file, model)
-    late: TimeLimitError | None = None
-    failures, summary = Failures(), _Summary()
-    with ExitStack() as open_files, nothing_kept():
-        writers: list[_Writer] = []
-        if is_json:
-            writers.append(_Json(output, open_files))
-        elif is_csv or output is not None:
-            writers.append(_Csv(output, open_files))
-        if samples_output is not None:
-            writers.append(_Samples(samples_output, open_files))
-        with bars("answering") as shown:
-            reports: dict[str, Any] = {"progress": shown.fraction, "watch": shown.training}
-            answers = query_stream(
-                source, cases, names, samples=samples, budget=budget, **settings, **reports
-            )
-            try:
-                for answer in answers:
-                    summary.add(answer)
-                    for writer in tuple(writers):
-                        with failures.kept(), writer.given_up_if_it_fails(writers):
-                            writer.write(answer)
-            except TimeLimitError as error:
-                if not summary.num_cases:
-                    raise
-                late = error  # what is done is kept
-        for writer in writers:
-            with failures.kept():
-                writer.finish(summary)
-                writer.file.close()
-    show.detail(f"read {file}: {show.plural(summary.num_cases, 'case')}")
-    if output is None and not is_csv and not is_json:
-        summary.print()
-    elif not is_json:
-        show.note(str(summary))
-    failures.tell()
-    if late is not None:
-        raise late
-
-
-def _cases(file: Path, model: FactorGraph) -> CaseStream:
+def read_cases(file: Path, model: FactorGraph) -> CaseStream:
+    """The cases of a file, or of standard input, to be read when they are asked for."""
     if file != STANDARD_INPUT:
         return CaseStream.of_file(file, model)
     return CaseStream.passing("standard input", standard_input(), model)
@@ -109,6 +51,50 @@ def standard_input() -> io.BufferedIOBase:
     except (OSError, ValueError):  # somebody put another stream in its place
         stream = getattr(sys.stdin, "buffer", None)
         return stream or io.BytesIO(sys.stdin.read().encode())
+
+
+def run_table(
+    question: Question,
+    *,
+    samples_output: Path | None,
+    output: Path | None,
+    is_json: bool,
+    is_csv: bool,
+) -> None:
+    """Ask about every case, and show or write the answers as they come."""
+    late: TimeLimitError | None = None
+    failures, summary = Failures(), _Summary()
+    with ExitStack() as open_files, nothing_kept():
+        writers: list[_Writer] = []
+        if is_json:
+            writers.append(_Json(output, open_files))
+        elif is_csv or output is not None:
+            writers.append(_Csv(output, open_files))
+        if samples_output is not None:
+            writers.append(_Samples(samples_output, open_files))
+        with bars("answering") as shown:
+            try:
+                for answer in query_stream(question, shown):
+                    summary.add(answer)
+                    for writer in tuple(writers):
+                        with failures.kept(), writer.given_up_if_it_fails(writers):
+                            writer.write(answer)
+            except TimeLimitError as error:
+                if not summary.num_cases:
+                    raise
+                late = error  # what is done is kept
+        for writer in writers:
+            with failures.kept():
+                writer.finish(summary)
+                writer.file.close()
+    show.detail(f"read {question.cases.name}: {show.plural(summary.num_cases, 'case')}")
+    if output is None and not is_csv and not is_json:
+        summary.print()
+    elif not is_json:
+        show.note(str(summary))
+    failures.tell()
+    if late is not None:
+        raise late
 
 
 class _Writer:

@@ -247,7 +247,8 @@ class _Rest:
         graph = self._whole.induced(self.free)
         most = self._budget.tries(self.elimination, tries)
         found = best_elimination(graph, self._sizes, most_tries=most)
-        self._budget.spend(found, _GREEDY_ORDERS + worthwhile_tries(found, self._sizes, most))
+        more = worthwhile_tries(found.cost(self._sizes)[0], most)
+        self._budget.spend(found, _GREEDY_ORDERS + more)
         other = _Rest(self._whole, self.states, self._limit, self.free, found, self._budget)
         return min(self, other, key=lambda part: (not part.fits, part.cost.total_entries))
 

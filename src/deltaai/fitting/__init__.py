@@ -13,7 +13,7 @@ from deltaai.fitting.judging import posteriors_given
 from deltaai.fitting.loading import load_sampler, moved_sampler
 from deltaai.fitting.posterior import bytes_of_samples
 from deltaai.fitting.runs import set_up_run
-from deltaai.fitting.sampler import DRAWN_PER_SAMPLE, Sampler, answer_given
+from deltaai.fitting.sampler import DRAWN_PER_SAMPLE, Sampler, answer_given, samples_given
 from deltaai.fitting.spec import EvidenceFor, SamplerSpec
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "load_sampler",
     "moved_sampler",
     "posteriors_given",
+    "samples_given",
     "set_up_run",
     "suitable_config",
     "suitable_graph",

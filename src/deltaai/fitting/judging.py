@@ -25,7 +25,7 @@ from deltaai.fitting.posterior import EvidenceDrawer
 from deltaai.models import Evidence
 from deltaai.randomness import Randomness, as_generator, fresh_generator
 from deltaai.threads import limited_threads
-from deltaai.trust import CHECK_SAMPLES, Drawn, Verdict, WeightedSamples
+from deltaai.trust import CHECK_SAMPLES, Check, Drawn, Verdict, WeightedSamples
 
 
 @dataclass(eq=False, repr=False)
@@ -96,13 +96,11 @@ class JudgedNetwork(TrainedNetwork):
             none there is no check.
         budget : what it may use; if the time is short, there is no second opinion.
         """
-        generator = as_generator(generator) or fresh_generator()
-        check_samples = checked_count("check_samples", check_samples, 0, MOST_SAMPLES)
+        check = _check(check_samples, generator, budget)
         self._check_own(answer)
         with limited_threads(1):
-            drawn = Drawn(answer, answer.refined(generator))
-            given = Budget.given(budget)
-            return self._drawer.trust(drawn, check_samples, generator, given)[0]
+            drawn = Drawn(answer, answer.refined(check.generator))
+            return self._drawer.trust(drawn, check)[0]
 
     def judged(
         self,
@@ -117,12 +115,10 @@ class JudgedNetwork(TrainedNetwork):
         Given evidence, samples that are doubted give way to those of messages that are computed for
         this evidence, if nothing speaks against these.
         """
-        generator = as_generator(generator) or fresh_generator()
-        check_samples = checked_count("check_samples", check_samples, 0, MOST_SAMPLES)
+        check = _check(check_samples, generator, budget)
         self._check_own(answer)
         with limited_threads(1):
-            given = None if budget is None else Budget.given(budget)
-            return self._drawer.judged(answer, check_samples, generator, given)
+            return self._drawer.judged(answer, check)
 
     def _check_own(self, answer: WeightedSamples) -> None:
         """Refuse what are no samples, and those of another model."""
@@ -142,6 +138,15 @@ class JudgedNetwork(TrainedNetwork):
                     is_for_evidence=self.evidence is not None,
                 )
             return self._kept_drawer
+
+
+def _check(check_samples: int, generator: Randomness, budget: Budget | None) -> Check:
+    """What a check may take, from what a caller gave."""
+    return Check(
+        generator=as_generator(generator) or fresh_generator(),
+        num_samples=checked_count("check_samples", check_samples, 0, MOST_SAMPLES),
+        budget=Budget.given(budget),
+    )
 
 
 def posteriors_given(

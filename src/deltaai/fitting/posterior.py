@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import torch
@@ -19,11 +18,9 @@ from torch import Tensor
 from deltaai.budget import Budget
 from deltaai.conditionals import Known, Proposal, known_given, known_under
 from deltaai.devices import CPU
-from deltaai.errors import NotAffordableError
 from deltaai.fitting.defaults import columns_at_once
 from deltaai.fitting.piece_clock import PieceClock
 from deltaai.graphs import maximum_cardinality_order
-from deltaai.heap import hand_back
 from deltaai.models import FactorGraph, Target, on_cpu
 from deltaai.sampling import (
     ON_POLICY,
@@ -36,6 +33,7 @@ from deltaai.sampling import (
 )
 from deltaai.trust import (
     BLIND,
+    Check,
     Drawn,
     Verdict,
     WeightedSamples,
@@ -44,7 +42,6 @@ from deltaai.trust import (
     judge_partition,
     judge_samples,
     samples_needed,
-    second_opinion,
     smallest_seen,
     verdict,
 )
@@ -57,8 +54,6 @@ _MOST_TIMES = 4  # as many samples as were asked for, where that helps
 # Copies of the states that are alive at once, with and without moving them; numbers beside; and how
 # many times the memory of all that there must be, as drawing and checking need some too.
 _COPIES_MOVED, _COPIES, _NUMBERS_PER_SAMPLE, _SHARE_OF_SAMPLES = 7, 1, 24, 2
-# Share of the time for a check that a second opinion may take; the rest is for comparing.
-_OPINION_SHARE = 0.5
 _UNITS_ALIVE = 3  # copies of all hidden units, where all of them are evaluated at once
 
 
@@ -200,54 +195,24 @@ class EvidenceDrawer:
             kept = states[number, :done], log_weights[number, :done]
             yield WeightedSamples(self.judging, *kept, row, group_size, method)
 
-    def trust(
-        self,
-        drawn: Drawn,
-        num_samples: int,
-        generator: torch.Generator,
-        budget: Budget | None = None,
-    ) -> tuple[Verdict, WeightedSamples | None]:
+    def trust(self, drawn: Drawn, check: Check) -> tuple[Verdict, WeightedSamples | None]:
         """Judge samples of q by their weights, and by a second opinion that knows nothing of q.
-
-        Parameters
-        ----------
-        num_samples : samples of the second opinion; none if there is to be none.
-        budget : what the second opinion may use.
 
         Returns
         -------
         The verdict, and the opinion if there is one.
         """
         doubts = judge_samples(drawn.samples, drawn.refined)
-        if num_samples == 0:
+        if check.num_samples == 0:
             return verdict(doubts), None
-        budget = Budget.of() if budget is None else budget
-        opinion = self._opinion(drawn.samples.observed, num_samples, generator, budget)
+        opinion = check.opinion(self.judging, drawn.samples.observed)
         if opinion is not None:
             doubts += judge_partition(drawn.samples, opinion)
             doubts += judge_marginals(drawn.refined, opinion)
-            doubts += self._judge_coverage(drawn.samples, opinion, budget)
+            doubts += self._judge_coverage(drawn.samples, opinion, check.budget)
         return verdict(doubts, visible_share=smallest_seen(opinion)), opinion
 
-    def _opinion(
-        self, row: dict[int, int], num_samples: int, generator: torch.Generator, budget: Budget
-    ) -> WeightedSamples | None:
-        """A second opinion, if there is time for it and then to compare."""
-        found, within = None, budget.part(_OPINION_SHARE)
-        with suppress(NotAffordableError), within.watched("the second opinion"):
-            found = second_opinion(
-                self.judging, row, generator, num_samples=num_samples, budget=within
-            )
-        hand_back()
-        return None if budget.is_over else found
-
-    def judged(
-        self,
-        samples: WeightedSamples,
-        num_samples: int,
-        generator: torch.Generator,
-        budget: Budget | None = None,
-    ) -> Drawn:
+    def judged(self, samples: WeightedSamples, check: Check) -> Drawn:
         """Samples with a verdict; others in their place if theirs is bad and evidence is given.
 
         Where a few times as many would be enough, more are drawn. Without evidence it is q itself
@@ -255,33 +220,27 @@ class EvidenceDrawer:
         messages, which are computed for that very evidence, are not; and what these cannot have
         missed is certain, by their ceiling.
 
-        Parameters
-        ----------
-        num_samples : samples of a second opinion; none if there is to be none.
-        budget : what it may use.
-
         Raises
         ------
         WeightError
             If no sample is possible.
         """
-        budget = Budget.of() if budget is None else budget
-        if not samples.is_possible and num_samples and samples.observed:
-            opinion = self._opinion(samples.observed, num_samples, generator, budget)
+        generator = check.generator
+        if not samples.is_possible and check.num_samples and samples.observed:
+            opinion = check.opinion(self.judging, samples.observed)
             instead = _instead(opinion, generator, "none of them is possible")
             if instead is not None:
                 return instead
-        drawn = self._enough(samples, generator, budget)
-        judged, opinion = self.trust(drawn, num_samples, generator, budget)
+        drawn = self._enough(samples, check)
+        judged, opinion = self.trust(drawn, check)
         instead = None
         if samples.observed and judged.doubts:
             instead = _instead(opinion, generator, judged.doubts[0].partition(":")[0])
         return replace(drawn, judged=judged) if instead is None else instead
 
-    def _enough(
-        self, samples: WeightedSamples, generator: torch.Generator, budget: Budget
-    ) -> Drawn:
+    def _enough(self, samples: WeightedSamples, check: Check) -> Drawn:
         """The samples, with more of them if a few times as many are known to be enough."""
+        generator, budget = check.generator, check.budget
         drawn, count = Drawn(samples, samples.refined(generator)), len(samples.states)
         times = samples_needed(drawn.samples, drawn.refined) / count
         if not 1 < times <= _MOST_TIMES:

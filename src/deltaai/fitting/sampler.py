@@ -153,16 +153,7 @@ class Sampler(JudgedNetwork):
                 " is for samples without evidence: leave it out, for evidence has an order of its "
                 "own",
             )
-        start = time.perf_counter()
-        wanted = max(DRAWN_PER_SAMPLE * num_samples, _FEWEST_DRAWN)
-        budget = Budget.given(budget)
-        drawing = budget.part(_DRAWING_SHARE)
-        (posterior,) = posteriors_given(self, [observed], wanted, generator, budget=drawing)
-        drawn = self.judged(posterior, generator, budget=budget.part(_CHECKING_SHARE))
-        with budget.watched("the samples"):
-            chosen = drawn.samples.sample_apart(num_samples, generator)
-        chosen = chosen.to(self.model.device)
-        return Samples.of(chosen, sampled_quality(drawn, time.perf_counter() - start))
+        return samples_given(self, observed, num_samples, generator, budget=Budget.given(budget))
 
     def log_partition(
         self,
@@ -276,6 +267,26 @@ class Sampler(JudgedNetwork):
             "diagnostics": self.diagnostics,
         }
         save_tensors(path, tensors, metadata, kind=SAMPLER_KIND)
+
+
+def samples_given(
+    sampler: Sampler,
+    observed: dict[int, int],
+    num_samples: int,
+    generator: torch.Generator | None,
+    *,
+    budget: Budget,
+) -> Samples:
+    """States like those of :meth:`Sampler.sample`, for observed numbers, all checked."""
+    start = time.perf_counter()
+    wanted = max(DRAWN_PER_SAMPLE * num_samples, _FEWEST_DRAWN)
+    drawing = budget.part(_DRAWING_SHARE)
+    (posterior,) = posteriors_given(sampler, [observed], wanted, generator, budget=drawing)
+    drawn = sampler.judged(posterior, generator, budget=budget.part(_CHECKING_SHARE))
+    with budget.watched("the samples"):
+        chosen = drawn.samples.sample_apart(num_samples, generator)
+    chosen = chosen.to(sampler.model.device)
+    return Samples.of(chosen, sampled_quality(drawn, time.perf_counter() - start))
 
 
 def answer_given(

@@ -156,7 +156,7 @@ def best_elimination(
             found.try_order(lambda: min_fill_order(graph))
         found.try_order(lambda: sweep_order(graph))  # whose fronts are large in large graphs
         tries = 0
-        while is_sparse and tries < worthwhile_tries(found.best, num_states, most_tries):
+        while is_sparse and tries < worthwhile_tries(found.cost[0], most_tries):
             tries += 1
             if tries % 2:
                 found.try_order(lambda: min_fill_order(graph, rng))
@@ -171,7 +171,7 @@ class _Found:
     def __init__(self, graph: UndirectedGraph, num_states: Sequence[int]) -> None:
         self._graph, self._num_states = graph, num_states
         self._best: Elimination | None = None
-        self._cost = (math.inf, math.inf)
+        self.cost = (math.inf, math.inf)
 
     @property
     def best(self) -> Elimination:
@@ -189,8 +189,8 @@ class _Found:
         except NotAffordableError:
             return
         cost = tried.cost(self._num_states)
-        if self._best is None or cost < self._cost:
-            self._best, self._cost = tried, cost
+        if self._best is None or cost < self.cost:
+            self._best, self.cost = tried, cost
 
 
 def _perfect(graph: UndirectedGraph) -> Elimination | None:
@@ -198,17 +198,16 @@ def _perfect(graph: UndirectedGraph) -> Elimination | None:
     return _eliminated(graph, maximum_cardinality_order(graph), graph.num_edges)
 
 
-def worthwhile_tries(elimination: Elimination, num_states: Sequence[int], most_tries: int) -> int:
+def worthwhile_tries(log2_entries: float, most_tries: int) -> int:
     """Random orders to try before an order is used: one for every million entries of its tables.
 
     >>> path = eliminate(UndirectedGraph.from_edges(3, [(0, 1), (1, 2)]), (0, 1, 2))
-    >>> [worthwhile_tries(path, [states] * 3, 64) for states in (10, 1500, 10**5)]
+    >>> [worthwhile_tries(path.cost([states] * 3)[0], 64) for states in (10, 1500, 10**5)]
     [0, 4, 64]
     """
-    log2_total, _ = elimination.cost(num_states)
-    if log2_total > _LOG2_HOPELESS:
+    if log2_entries > _LOG2_HOPELESS:
         return 0
-    return min(int(2.0**log2_total) >> 20, most_tries)
+    return min(int(2.0**log2_entries) >> 20, most_tries)
 
 
 def _min_fill_work(graph: UndirectedGraph) -> int:

@@ -9,6 +9,7 @@ from deltaai.trust.answer import (
     with_joints,
 )
 from deltaai.trust.asked import asked_names, checked_joints, joints_of, refuse_joints
+from deltaai.trust.checking import Check
 from deltaai.trust.drawn import Drawn
 from deltaai.trust.estimate import Asked, Estimate, Marginals, Quality, what_was_checked
 from deltaai.trust.joints import expanded_joints, sampled_joint
@@ -34,6 +35,7 @@ __all__ = [
     "UNJUDGED",
     "Answer",
     "Asked",
+    "Check",
     "Drawn",
     "Estimate",
     "Marginals",
