@@ -42,7 +42,7 @@ class ExactConditionals(Conditionals):
     def logits_and_flips(self, features, flipped, known=None):
         raise NotImplementedError
 
-    def logits_at(self, block, members, inputs, known=None):
+    def logits_at(self, block, members, inputs, known=None, context=None):
         where = self.layout.blocks[block]
         answers = []
         for pair, member in enumerate(members.tolist()):

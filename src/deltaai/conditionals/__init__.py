@@ -1,6 +1,7 @@
 """Conditionals: q(x_v | what is known), in families that answer the same three questions."""
 
-from deltaai.conditionals.base import Conditionals, Context, Known
+from deltaai.conditionals.base import Conditionals, Known
+from deltaai.conditionals.context import Context
 from deltaai.conditionals.dense import DenseLayers, uniform_weights
 from deltaai.conditionals.encoding import Encoding
 from deltaai.conditionals.evidence import (
@@ -18,7 +19,7 @@ from deltaai.conditionals.families import (
     build_conditionals,
     register_family,
 )
-from deltaai.conditionals.heads import Categorical, Exploration, Head
+from deltaai.conditionals.heads import Categorical, Exploration, GivenStates, Head
 from deltaai.conditionals.informed import relative_slices
 from deltaai.conditionals.knowledge import FactorKnowledge, Inputs, Knowledge, NoKnowledge
 from deltaai.conditionals.layout import Block, Layout
@@ -32,6 +33,7 @@ from deltaai.conditionals.proposal import (
     log_conditionals_of,
     refuse_zeros,
 )
+from deltaai.conditionals.ratios import log_ratios_of
 from deltaai.conditionals.table import TableConditionals, exact_proposal
 
 __all__ = [
@@ -48,6 +50,7 @@ __all__ = [
     "Family",
     "FamilyBuilder",
     "FamilySettings",
+    "GivenStates",
     "Head",
     "Inputs",
     "Knowledge",
@@ -68,6 +71,7 @@ __all__ = [
     "known_given",
     "known_under",
     "log_conditionals_of",
+    "log_ratios_of",
     "refuse_zeros",
     "register_family",
     "relative_slices",

@@ -9,8 +9,8 @@ questions, always as "v, given these known inputs":
 - ``logits_at``: some variables of one block, at inputs that are handed over (sampling).
 
 ``known`` says which inputs a conditional may see, per slot and column; ``None`` means all of them.
-``context`` are features of a column, such as those of an image, that every conditional sees; they
-enter the first layer and are shared by a state and its flips.
+``context`` is what is given with a column, such as an image: features that every conditional sees.
+What a family makes of them (``context_terms``) enters its first layer.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import Any
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from deltaai.conditionals.context import Context
 from deltaai.conditionals.layout import Layout
 from deltaai.errors import ConfigError
 
 Known = Float[Tensor, "slot batch"] | None
-Context = Float[Tensor, "context batch"] | None
 
 
 class Conditionals(nn.Module, ABC):
@@ -38,12 +38,16 @@ class Conditionals(nn.Module, ABC):
         """Groups for an optimiser; a family may give some of its parameters another rate."""
         return [{"params": list(self.parameters()), "lr": learning_rate}]
 
+    def context_terms(self, features: Float[Tensor, "context batch"]) -> Context:
+        """What its conditionals see of the features of each column: the features themselves."""
+        return Context((features[None],))
+
     @abstractmethod
     def logits(
         self,
         features: Float[Tensor, "feature_row batch"],
         known: Known = None,
-        context: Context = None,
+        context: Context | None = None,
     ) -> Float[Tensor, "row batch"]:
         """Correction of every variable at full states."""
 
@@ -53,7 +57,7 @@ class Conditionals(nn.Module, ABC):
         features: Float[Tensor, "feature_row batch"],
         flipped: Float[Tensor, "feature_row batch"],
         known: Known = None,
-        context: Context = None,
+        context: Context | None = None,
     ) -> tuple[Float[Tensor, "row batch"], Float[Tensor, "flip batch"]]:
         """Corrections at full states, and with each input in turn at its value in ``flipped``."""
 
@@ -64,7 +68,7 @@ class Conditionals(nn.Module, ABC):
         members: Int[Tensor, "pair"],
         inputs: Float[Tensor, "pair input feature batch"],
         known: Float[Tensor, "pair input"] | Float[Tensor, "pair input batch"] | None = None,
-        context: Float[Tensor, "pair context batch"] | None = None,
+        context: Float[Tensor, "pair term batch"] | None = None,
     ) -> Float[Tensor, "pair logit batch"]:
         """Correction of some members of a block at given encoded inputs.
 

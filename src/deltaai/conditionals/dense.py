@@ -1,4 +1,8 @@
-"""Hidden layers as the paper has them: {Linear -> LayerNorm -> ReLU} x depth."""
+"""Hidden layers as the paper has them: {Linear -> LayerNorm -> ReLU} x depth.
+
+For images the paper has others: ELU in place of ReLU, and each layer but the first is added to what
+it was given (appendix, "Model architecture and training details").
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,7 @@ class DenseLayers(nn.Module):
     hidden : units of each layer.
     depth : number of layers.
     generator : randomness of the initial weights.
+    is_residual : ELU, and layers that add to what they are given.
     """
 
     def __init__(
@@ -29,8 +34,11 @@ class DenseLayers(nn.Module):
         depth: int,
         generator: torch.Generator | None = None,
         device: torch.device | str = "cpu",
+        *,
+        is_residual: bool = False,
     ) -> None:
         super().__init__()
+        self.is_residual = is_residual
         sizes = [num_inputs, *[hidden] * depth]
         self._layers = [
             _Layer(before, after, generator, device) for before, after in pairwise(sizes)
@@ -40,13 +48,18 @@ class DenseLayers(nn.Module):
 
     def forward(self, rows: Float[Tensor, "item input"]) -> Float[Tensor, "item hidden"]:
         """Features of each row."""
-        for layer in self._layers:
-            rows = layer(rows)
+        for number, layer in enumerate(self._layers):
+            if not self.is_residual:
+                rows = layer(rows).relu()
+            elif number == 0:
+                rows = functional.elu(layer(rows))
+            else:
+                rows = rows + functional.elu(layer(rows))
         return rows
 
 
 class _Layer(nn.Module):
-    """Linear -> LayerNorm -> ReLU."""
+    """Linear -> LayerNorm."""
 
     def __init__(
         self,
@@ -62,7 +75,7 @@ class _Layer(nn.Module):
 
     def forward(self, rows: Float[Tensor, "item before"]) -> Float[Tensor, "item after"]:
         normal: Tensor = self.norm(functional.linear(rows, self.weight, self.bias))
-        return normal.relu()
+        return normal
 
 
 def uniform_weights(

@@ -164,6 +164,24 @@ class Categorical(Head):
         return encode_states(values, self.num_states, dtype)
 
 
+@dataclass(frozen=True)
+class GivenStates(Categorical):
+    """States that are always given: seen by other variables, with no conditional of their own."""
+
+    @property
+    def num_parameters(self) -> int:
+        """None."""
+        return 0
+
+    def log_density(self, parameters: Parameters, values: Values) -> LogDensity:
+        """Nothing to say of what is given."""
+        return torch.zeros(values.shape, dtype=parameters.dtype, device=parameters.device)
+
+    def log_ratio(self, parameters: Parameters, values: Values, others: Values) -> LogDensity:
+        """Nothing to say of what is given."""
+        return self.log_density(parameters, values)
+
+
 def _with_first(parameters: Parameters) -> Float[Tensor, "*lead state batch"]:
     """Put the first state's logit, zero, in front."""
     shape = (*parameters.shape[:-2], 1, parameters.shape[-1])

@@ -2,6 +2,8 @@
 
     correction_v = U_v z + W2_v tanh(W1_v z + b1_v) + b2_v,    z = encoded inputs of v
 
+with SiLU in place of tanh, or a second hidden layer, if asked for.
+
 Changing one input u changes z in u's features only, so the first layer of all flips is a rank-one
 update of one shared pre-activation instead of a new product: the cost of a flip is that of the
 hidden units, not of the inputs. With ``takes_masks`` the network also sees which inputs are known
@@ -12,24 +14,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import get_args
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 
-from deltaai.conditionals.base import Conditionals, Context, Known
+from deltaai.conditionals.base import Conditionals, Known
+from deltaai.conditionals.context import Context
+from deltaai.conditionals.flips import Activation, flipped_units
 from deltaai.conditionals.layout import Block, Layout
 from deltaai.errors import ConfigError
 from deltaai.watch import look
 
 
 class LocalConditionals(Conditionals):
-    """One hidden layer a variable, with a linear bypass.
+    """One or two hidden layers a variable, with a linear bypass.
 
     Parameters
     ----------
     layout : variables and their inputs.
     hidden : hidden units of each variable's network.
+    depth : hidden layers, one or two; a flip costs hidden units in one, their square in two.
+    activation : of the hidden units.
     takes_masks : whether conditionals are asked with varying sets of known inputs.
     num_context : features of a column that every conditional sees.
     generator : randomness of the initial weights.
@@ -40,31 +48,44 @@ class LocalConditionals(Conditionals):
         layout: Layout,
         hidden: int = 32,
         *,
+        depth: int = 1,
+        activation: Activation = "tanh",
         takes_masks: bool = False,
         num_context: int = 0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
+        if depth not in (1, 2):
+            raise ConfigError(f"depth is {depth}: these networks have 1 or 2 hidden layers")
+        if activation not in get_args(Activation):
+            raise ConfigError(f"activation is {activation!r}: choose one of {get_args(Activation)}")
         self.layout = layout
         self.hidden = hidden
         self.takes_masks = takes_masks
         self._networks = [
-            _Networks(block, hidden, takes_masks, num_context, generator) for block in layout.blocks
+            _Networks(block, hidden, depth, activation, takes_masks, num_context, generator)
+            for block in layout.blocks
         ]
         self.networks = nn.ModuleList(self._networks)
+
+    def context_terms(self, features: Float[Tensor, "context batch"]) -> Context:
+        """What the features add to the first layer and the bypass of every network."""
+        return Context(tuple(networks.context_terms(features) for networks in self._networks))
 
     def logits(
         self,
         features: Float[Tensor, "feature_row batch"],
         known: Known = None,
-        context: Context = None,
+        context: Context | None = None,
     ) -> Float[Tensor, "row batch"]:
         """Correction of every variable at full states."""
         parts = []
-        for block, networks in zip(self.layout.blocks, self._networks, strict=True):
+        for number, (block, networks) in enumerate(
+            zip(self.layout.blocks, self._networks, strict=True)
+        ):
             inputs = gather_inputs(block, features)
             mask = _mask_of(block, known)
-            parts.append(networks(inputs, mask, context).flatten(0, 1))
+            parts.append(networks(inputs, mask, _terms_of(number, context)).flatten(0, 1))
         return torch.cat(parts)
 
     def logits_and_flips(
@@ -72,16 +93,19 @@ class LocalConditionals(Conditionals):
         features: Float[Tensor, "feature_row batch"],
         flipped: Float[Tensor, "feature_row batch"],
         known: Known = None,
-        context: Context = None,
+        context: Context | None = None,
     ) -> tuple[Float[Tensor, "row batch"], Float[Tensor, "flip batch"]]:
         """Corrections at full states, and with each input in turn at its value in ``flipped``."""
         change = flipped - features
         rows, flips = [], []
-        for block, networks in zip(self.layout.blocks, self._networks, strict=True):
+        for number, (block, networks) in enumerate(
+            zip(self.layout.blocks, self._networks, strict=True)
+        ):
             look()
             inputs = gather_inputs(block, features)
             moves = gather_inputs(block, change, block.num_flipped)
-            base, moved = networks.with_flips(inputs, moves, _mask_of(block, known), context)
+            terms = _terms_of(number, context)
+            base, moved = networks.with_flips(inputs, moves, _mask_of(block, known), terms)
             rows.append(base.flatten(0, 1))
             flips.append(moved.flatten(0, 2))
         return torch.cat(rows), torch.cat(flips)
@@ -92,7 +116,7 @@ class LocalConditionals(Conditionals):
         members: Int[Tensor, "pair"],
         inputs: Float[Tensor, "pair input feature batch"],
         known: Float[Tensor, "pair input"] | Float[Tensor, "pair input batch"] | None = None,
-        context: Float[Tensor, "pair context batch"] | None = None,
+        context: Float[Tensor, "pair term batch"] | None = None,
     ) -> Float[Tensor, "pair logit batch"]:
         """Correction of some members of a block at given encoded inputs."""
         mask = known
@@ -137,6 +161,10 @@ def _mask_of(block: Block, known: Known) -> Tensor | None:
     return known[block.slots].view(block.size, block.num_inputs, known.shape[1])
 
 
+def _terms_of(block: int, context: Context | None) -> Tensor | None:
+    return None if context is None else context.of_block(block)
+
+
 class _Networks(nn.Module):
     """The networks of one block. Axes: variable, logit or hidden unit, input, feature, column."""
 
@@ -144,6 +172,8 @@ class _Networks(nn.Module):
         self,
         block: Block,
         hidden: int,
+        depth: int,
+        activation: Activation,
         takes_masks: bool,
         num_context: int,
         generator: torch.Generator | None,
@@ -160,8 +190,14 @@ class _Networks(nn.Module):
         def zeros(*shape: int) -> nn.Parameter:
             return nn.Parameter(torch.zeros(*shape, dtype=torch.float32, device=device))
 
+        self.activation = activation
         self.first = normal(size, hidden, features, scale=scale)
         self.first_bias = normal(size, hidden, 1, scale=0.5)
+        self.second: nn.Parameter | None = None
+        self.second_bias: nn.Parameter | None = None
+        if depth == 2:
+            self.second = normal(size, hidden, hidden, scale=1 / math.sqrt(hidden))
+            self.second_bias = zeros(size, hidden, 1)
         # The last layer starts at zero, so that training starts from the log-factors alone.
         self.last = zeros(size, logits, hidden)
         self.last_bias = zeros(size, logits, 1)
@@ -185,8 +221,8 @@ class _Networks(nn.Module):
         members: Tensor | None = None,
     ) -> Float[Tensor, "variable logit batch"]:
         before, linear = self._first_layer(inputs, mask, context, members)
-        last = _some(self.last, members)
-        return torch.baddbmm(_some(self.last_bias, members), last, before.tanh()) + linear
+        hidden, last = self._activated(before, members), _some(self.last, members)
+        return torch.baddbmm(_some(self.last_bias, members), last, hidden) + linear
 
     def with_flips(
         self, inputs: Tensor, moves: Tensor, mask: Tensor | None, context: Tensor | None
@@ -195,21 +231,33 @@ class _Networks(nn.Module):
         hidden, logits = self.first.shape[1], self.last.shape[1]
         flipped = num_inputs * num_features  # context comes after these
         before, linear = self._first_layer(inputs, mask, context, None)
-        base = torch.baddbmm(self.last_bias, self.last, before.tanh()) + linear
+        base = torch.baddbmm(self.last_bias, self.last, self._activated(before, None)) + linear
         if mask is not None:
             moves = moves * mask[:, :num_inputs, None]
         first = self.first[..., :flipped].view(size, hidden, num_inputs, num_features)
         bypass = self.bypass[..., :flipped].view(size, logits, num_inputs, num_features)
-        if num_features == 1:
-            change = first * moves.squeeze(2)[:, None]
-            linear_change = bypass * moves.squeeze(2)[:, None]
+        linear_change = torch.einsum("vlif,vifb->vlib", bypass, moves)
+        if num_features == 1 and self.second is None:
+            moved = flipped_units(
+                before, first.squeeze(3), moves.squeeze(2), self.last, self.activation
+            )
         else:
             change = torch.einsum("vhif,vifb->vhib", first, moves)
-            linear_change = torch.einsum("vlif,vifb->vlib", bypass, moves)
-        after = (before[:, :, None] + change).tanh_()
-        moved = torch.bmm(self.last, after.reshape(size, hidden, num_inputs * batch))
+            after = (before[:, :, None] + change).reshape(size, hidden, num_inputs * batch)
+            moved = torch.bmm(self.last, self._activated(after, None))
         moved = moved.view(size, logits, num_inputs, batch) + linear_change
         return base, (moved + (linear + self.last_bias)[:, :, None]).transpose(1, 2)
+
+    def _activated(self, before: Tensor, members: Tensor | None) -> Tensor:
+        """The last hidden units, from the pre-activations of the first."""
+        hidden = self._act(before)
+        if self.second is None or self.second_bias is None:
+            return hidden
+        second, bias = _some(self.second, members), _some(self.second_bias, members)
+        return self._act(torch.baddbmm(bias, second, hidden))
+
+    def _act(self, before: Tensor) -> Tensor:
+        return before.tanh() if self.activation == "tanh" else functional.silu(before)
 
     def _first_layer(
         self,
@@ -227,13 +275,21 @@ class _Networks(nn.Module):
         if mask is not None and self.first_mask is not None and self.bypass_mask is not None:
             before = torch.baddbmm(before, _some(self.first_mask, members), mask)
             linear = torch.baddbmm(linear, _some(self.bypass_mask, members), mask)
-        if context is not None and self.first_context is not None:
-            assert self.bypass_context is not None
-            if context.ndim == 2:  # the same for all variables
-                context = context.expand(len(before), -1, -1)
-            before = torch.baddbmm(before, _some(self.first_context, members), context)
-            linear = torch.baddbmm(linear, _some(self.bypass_context, members), context)
+        if context is not None:
+            before = before + context[:, : before.shape[1]]
+            linear = linear + context[:, before.shape[1] :]
         return before, linear
+
+    def context_terms(
+        self, features: Float[Tensor, "context batch"]
+    ) -> Float[Tensor, "variable term batch"]:
+        """What the context adds to the hidden units, then what it adds to the logits."""
+        if self.first_context is None or self.bypass_context is None:
+            size, hidden, logits = len(self.first), self.first.shape[1], self.last.shape[1]
+            return features.new_zeros(size, hidden + logits, features.shape[1])
+        weights = torch.cat((self.first_context, self.bypass_context), dim=1)
+        terms = weights.flatten(0, 1) @ features
+        return terms.view(len(weights), weights.shape[1], features.shape[1])
 
 
 def _some(weights: Tensor, members: Tensor | None) -> Tensor:

@@ -23,7 +23,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from deltaai.conditionals.base import Conditionals, Context, Known
+from deltaai.conditionals.base import Conditionals, Known
+from deltaai.conditionals.context import Context
 from deltaai.conditionals.dense import DenseLayers, uniform_weights
 from deltaai.conditionals.layout import Block, Layout
 from deltaai.errors import ConfigError, Setting
@@ -41,6 +42,7 @@ class MaskedAutoencoder(Conditionals):
     hidden : units of each hidden layer.
     depth : number of hidden layers.
     num_context : features of a column that every conditional sees.
+    is_residual : see :class:`~deltaai.conditionals.dense.DenseLayers`.
     generator : randomness of the initial weights.
     """
 
@@ -51,13 +53,15 @@ class MaskedAutoencoder(Conditionals):
         depth: int = 3,
         *,
         num_context: int = 0,
+        is_residual: bool = False,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         self.layout = layout
         self.hidden, self.num_context = hidden, num_context
+        num_inputs = layout.encoding.num_rows + num_context
         self.body = DenseLayers(
-            layout.encoding.num_rows + num_context, hidden, depth, generator, layout.device
+            num_inputs, hidden, depth, generator, layout.device, is_residual=is_residual
         )
         width = self.body.num_outputs
         self.heads = nn.Parameter(
@@ -84,7 +88,7 @@ class MaskedAutoencoder(Conditionals):
         self,
         features: Float[Tensor, "feature batch"],
         known: Known = None,
-        context: Context = None,
+        context: Context | None = None,
     ) -> Float[Tensor, "row batch"]:
         """Correction of every variable at full states."""
         bases = [self._base(block, features, known, context) for block in self.layout.blocks]
@@ -95,7 +99,7 @@ class MaskedAutoencoder(Conditionals):
         features: Float[Tensor, "feature batch"],
         flipped: Float[Tensor, "feature batch"],
         known: Known = None,
-        context: Context = None,
+        context: Context | None = None,
     ) -> tuple[Float[Tensor, "row batch"], Float[Tensor, "flip batch"]]:
         """Corrections at full states, and with each input in turn at its value in ``flipped``."""
         rows, flips = [], []
@@ -111,7 +115,7 @@ class MaskedAutoencoder(Conditionals):
         members: Int[Tensor, "pair"],
         inputs: Float[Tensor, "pair input feature batch"],
         known: Float[Tensor, "pair input"] | Float[Tensor, "pair input batch"] | None = None,
-        context: Float[Tensor, "pair context batch"] | None = None,
+        context: Float[Tensor, "pair term batch"] | None = None,
     ) -> Float[Tensor, "pair logit batch"]:
         """Correction of some members of a block at given encoded inputs."""
         where = self.layout.blocks[block]
@@ -144,7 +148,7 @@ class MaskedAutoencoder(Conditionals):
         self.marginals.copy_(rows)
 
     def _base(
-        self, block: Block, features: Tensor, known: Known, context: Context
+        self, block: Block, features: Tensor, known: Known, context: Context | None
     ) -> Float[Tensor, "row batch"]:
         """Rows of one block at full states."""
         batch = features.shape[1]
@@ -157,7 +161,7 @@ class MaskedAutoencoder(Conditionals):
                 some,
                 features[block.feature_rows[some], at[:, None, None]],
                 seen,
-                None if context is None else context.T[at],
+                None if context is None else context.of_block(0)[0].T[at],
             )
             for some, at, seen in _chunks(member, column, mask)
         ]
@@ -172,7 +176,7 @@ class MaskedAutoencoder(Conditionals):
         features: Tensor,
         flipped: Tensor,
         known: Known,
-        context: Context,
+        context: Context | None,
     ) -> Float[Tensor, "flip batch"]:
         """Flip rows of one block; where an input is not known, a flip changes nothing."""
         batch = features.shape[1]
@@ -184,7 +188,7 @@ class MaskedAutoencoder(Conditionals):
             values = features[rows, at[:, None, None]]
             here = torch.arange(len(some), device=some.device)
             values[here, slot] = flipped[rows[here, slot], at[:, None]]
-            around = None if context is None else context.T[at]
+            around = None if context is None else context.of_block(0)[0].T[at]
             parts.append(self._rows(block, some, values, mask[some, :, at], around))
         shape = (block.size, block.num_logits, block.num_flipped, batch)
         start = base.view(block.size, block.num_logits, 1, batch).expand(shape)

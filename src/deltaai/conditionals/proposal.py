@@ -17,7 +17,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from deltaai.conditionals.base import Conditionals, Context, Known
+from deltaai.conditionals.base import Conditionals, Known
+from deltaai.conditionals.context import Context
 from deltaai.conditionals.knowledge import FactorKnowledge, Knowledge, NoKnowledge
 from deltaai.conditionals.layout import Layout
 from deltaai.errors import ModelError, Setting
@@ -106,18 +107,25 @@ class Proposal:
             groups.append({"params": learned, "lr": learning_rate})
         return groups
 
-    def context_of(
-        self, given: Float[Tensor, "batch *feature"] | None
-    ) -> Float[Tensor, "context batch"] | None:
-        """Features of what is given with each column, one column each; computed once for all."""
+    def context_of(self, given: Float[Tensor, "batch *feature"] | None) -> Context | None:
+        """What its conditionals see of what is given with each column; computed once for all."""
         if self.context_network is None or given is None:
             return None
         features: Tensor = self.context_network(given)
-        return features.T
+        return self.conditionals.context_terms(features.T)
 
     def features(self, columns: Int[Tensor, "var batch"]) -> Float[Tensor, "feature_row batch"]:
         """Full states, encoded."""
         return self.layout.encoding.encode(columns, self.dtype)
+
+    def log_changes(
+        self,
+        columns: Int[Tensor, "var batch"],
+        others: Int[Tensor, "var batch"],
+        given: Float[Tensor, "batch *feature"] | None = None,
+    ) -> Float[Tensor, "var batch"]:
+        """Change of log p when one variable takes its value in ``others``, for each alone."""
+        return self.target.log_changes(columns, others, self.dtype, given)
 
     def known_logits(
         self, columns: Int[Tensor, "var batch"], known: Known = None
@@ -129,7 +137,7 @@ class Proposal:
         self,
         columns: Int[Tensor, "var batch"],
         known: Known = None,
-        context: Context = None,
+        context: Context | None = None,
     ) -> Float[Tensor, "var batch"]:
         """Log q(x_v | known) of every variable at full states."""
         logits = self.conditionals.logits(self.features(columns), known, context)
@@ -140,7 +148,7 @@ class Proposal:
         columns: Int[Tensor, "var batch"],
         known: Known = None,
         observed: Observed | None = None,
-        context: Context = None,
+        context: Context | None = None,
     ) -> Float[Tensor, "batch"]:
         """Log q(x) of full states under the order that ``known`` describes, given what is observed.
 

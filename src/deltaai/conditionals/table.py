@@ -21,7 +21,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from deltaai.conditionals.base import Conditionals, Context, Known
+from deltaai.conditionals.base import Conditionals, Known
+from deltaai.conditionals.context import Context
 from deltaai.conditionals.layout import Block, Layout
 from deltaai.conditionals.local import gather_inputs
 from deltaai.conditionals.proposal import Proposal
@@ -68,7 +69,7 @@ class TableConditionals(Conditionals):
         self,
         features: Float[Tensor, "feature_row batch"],
         known: Known = None,
-        context: Context = None,
+        context: Context | None = None,
     ) -> Float[Tensor, "row batch"]:
         """Correction of every variable at full states."""
         _refuse_masks(known, context)
@@ -83,7 +84,7 @@ class TableConditionals(Conditionals):
         features: Float[Tensor, "feature_row batch"],
         flipped: Float[Tensor, "feature_row batch"],
         known: Known = None,
-        context: Context = None,
+        context: Context | None = None,
     ) -> tuple[Float[Tensor, "row batch"], Float[Tensor, "flip batch"]]:
         """Corrections at full states, and with each input in turn at its value in ``flipped``."""
         _refuse_masks(known, context)
@@ -104,7 +105,7 @@ class TableConditionals(Conditionals):
         members: Int[Tensor, "pair"],
         inputs: Float[Tensor, "pair input feature batch"],
         known: Float[Tensor, "pair input"] | Float[Tensor, "pair input batch"] | None = None,
-        context: Float[Tensor, "pair context batch"] | None = None,
+        context: Float[Tensor, "pair term batch"] | None = None,
     ) -> Float[Tensor, "pair logit batch"]:
         """Correction of some members of a block at given encoded inputs."""
         _refuse_masks(known, context)
@@ -243,7 +244,7 @@ def _refuse_large(layout: Layout) -> None:
         )
 
 
-def _refuse_masks(known: Tensor | None, context: Tensor | None) -> None:
+def _refuse_masks(known: Tensor | None, context: Context | Tensor | None) -> None:
     if context is not None:
         raise GraphError("tables see no context: use a family of networks")
     if known is not None:

@@ -26,6 +26,7 @@ from deltaai.models.frames import states_frame
 from deltaai.models.groups import Columns, FactorGroup, joint_states
 from deltaai.models.incidence import Incidence
 from deltaai.models.neural_group import NeuralGroup, network_inputs
+from deltaai.models.partial_scores import PartialEnergy, partial_log_scores
 from deltaai.models.placement import on_cpu, on_device
 from deltaai.models.spin_group import SpinGroup
 from deltaai.models.storage import model_from_tensors, model_to_tensors
@@ -52,6 +53,7 @@ __all__ = [
     "Incidence",
     "NeuralFactor",
     "NeuralGroup",
+    "PartialEnergy",
     "Reduction",
     "SpinCoupling",
     "SpinField",
@@ -78,6 +80,7 @@ __all__ = [
     "num_features",
     "on_cpu",
     "on_device",
+    "partial_log_scores",
     "propagate_zeros",
     "register_factor",
     "smoothed",

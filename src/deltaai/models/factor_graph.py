@@ -188,10 +188,9 @@ class FactorGraph:
         total_states = int(self.state_offsets[-1])
         scores = torch.zeros(total_states, columns.shape[1], dtype=self.dtype, device=self.device)
         for group in self.groups:
-            for place, size in enumerate(group.sizes):
-                first = self.state_offsets[group.scopes[:, place]]
-                rows = first[:, None] + torch.arange(size, device=self.device)
-                slices = group.log_slices(columns, place)
+            for members, slices in group.local_slices(columns):
+                first = self.state_offsets[members]
+                rows = first[:, None] + torch.arange(slices.shape[1], device=self.device)
                 scores = scores.index_add(0, rows.reshape(-1), slices.flatten(0, 1))
         return scores.T
 

@@ -96,6 +96,13 @@ class FactorGroup(ABC):
         every = torch.arange(self.num_factors, device=columns.device)
         return self.log_slices_at(every, self.scope_values(columns), place)
 
+    def local_slices(
+        self, columns: Columns
+    ) -> Iterator[tuple[Int[Tensor, "member"], Float[Tensor, "member state batch"]]]:
+        """Variables, and parts of their log scores at each of their values, to be summed."""
+        for place in range(self.arity):
+            yield self.scopes[:, place], self.log_slices(columns, place)
+
     def log_slices_at(
         self, factor: Int[Tensor, "some"], values: Int[Tensor, "arity some batch"], place: int
     ) -> Float[Tensor, "some state batch"]:

@@ -2,11 +2,13 @@
 
 A coupling takes the value ``strength`` where its two spins agree and ``-strength`` where they
 differ, so a sample's score needs one exclusive-or per coupling and one product with the strengths.
+Where most pairs of variables are coupled, products with the matrix of couplings W are faster: with
+local fields f = W s the score is ½ s·f, and f_u s_u is all that depends on s_u.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +19,8 @@ from deltaai.models.factors import Factor, SpinCoupling, SpinField
 from deltaai.models.groups import Clamp, Columns, FactorGroup
 from deltaai.models.table_group import TableGroup
 from deltaai.models.variable import Variable
+
+_LEAST_DENSE, _DENSE_SHARE = 16, 8  # variables, and one pair of so many that is coupled
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +54,9 @@ class SpinGroup(FactorGroup):
 
     def log_score(self, columns: Columns) -> Float[Tensor, "batch"]:
         """Sum of all factors' log-values at full states."""
+        if self._is_dense(columns):
+            spins = self._spins(columns)
+            return 0.5 * (spins * (self._couplings(len(columns)) @ spins)).sum(0)
         return self.strengths.sum() - 2 * (
             self.strengths @ self._is_negative(columns).to(self.dtype)
         )
@@ -62,6 +69,17 @@ class SpinGroup(FactorGroup):
             other = columns.index_select(0, self.scopes[:, 1 - place])
             one = self.strengths[:, None] * self._sign(1 - other)
         return torch.stack((-one, one), dim=1)
+
+    def local_slices(
+        self, columns: Columns
+    ) -> Iterator[tuple[Int[Tensor, "member"], Float[Tensor, "member state batch"]]]:
+        """Variables, and parts of their log scores at each of their values, to be summed."""
+        if not self._is_dense(columns):
+            yield from super().local_slices(columns)
+            return
+        members = torch.unique(self.scopes)
+        fields = self._couplings(len(columns))[members] @ self._spins(columns)
+        yield members, torch.stack((-fields, fields), dim=1)
 
     def log_changes(
         self, columns: Columns, others: Columns, place: int
@@ -91,6 +109,24 @@ class SpinGroup(FactorGroup):
             else:
                 remaining.append(TableGroup(group.ids, scopes, strengths))
         return remaining
+
+    def _is_dense(self, columns: Columns) -> bool:
+        """Whether a product with all pairs costs less than looking couplings up."""
+        count = len(columns)
+        return (
+            self.arity == 2 and count >= _LEAST_DENSE and _DENSE_SHARE * len(self.scopes) > count**2
+        )
+
+    def _couplings(self, num_variables: int) -> Float[Tensor, "var var"]:
+        """The symmetric matrix of couplings; pairs that are coupled twice are summed."""
+        shape = (num_variables, num_variables)
+        empty = torch.zeros(shape, dtype=self.dtype, device=self.strengths.device)
+        one_way = empty.index_put(tuple(self.scopes.T), self.strengths, accumulate=True)
+        return one_way + one_way.T
+
+    def _spins(self, columns: Columns) -> Float[Tensor, "var batch"]:
+        """The spins of all variables; those with more states stand there, too, and meet zeros."""
+        return 2 * columns.to(self.dtype) - 1
 
     def _is_negative(self, columns: Columns) -> Int[Tensor, "factor batch"]:
         """1 where the product of the spins is -1, else 0."""

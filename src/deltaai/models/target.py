@@ -12,15 +12,24 @@ from __future__ import annotations
 import zlib
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from deltaai.models.changes import log_changes
 from deltaai.models.factor_graph import FactorGraph
+from deltaai.models.groups import Columns
+from deltaai.models.partial_scores import PartialEnergy, partial_log_scores
 from deltaai.models.tempered import tempered
 from deltaai.models.zeros.smoothing import smoothed
+
+Given = Float[Tensor, "batch *feature"] | None
 
 
 class Target:
     """What q is trained for.
+
+    A subclass may score states in other ways than by factors, and see what is given with them; its
+    model then has no factors that q could know of.
 
     Parameters
     ----------
@@ -62,6 +71,32 @@ class Target:
     def moment(self) -> tuple[int, ...]:
         """Numbers that change when the model has moved."""
         return moment_of(self.model)
+
+    @property
+    def num_states(self) -> Int[Tensor, "var"]:
+        """Number of states of each variable."""
+        return self.model.num_states
+
+    def log_scores(self, columns: Columns, given: Given = None) -> Float[Tensor, "batch"]:
+        """Log score of full states, in double: it is a sum of many factors.
+
+        Parameters
+        ----------
+        given : what else is given with each column; factors depend on states alone.
+        """
+        return self.now(torch.float64).log_score(columns.T)
+
+    def log_changes(
+        self, columns: Columns, others: Columns, dtype: torch.dtype, given: Given = None
+    ) -> Float[Tensor, "var batch"]:
+        """Change of the log score when one variable takes its value in ``others``, for each."""
+        return log_changes(self.now(dtype), columns, others)
+
+    def partial_log_scores(
+        self, columns: Columns, ranks: Columns, kind: PartialEnergy, given: Given = None
+    ) -> Float[Tensor, "step batch"]:
+        """Log score of each state after its first 0, 1, ..., n variables are set, in double."""
+        return partial_log_scores(self.now(torch.float64), columns, ranks, kind)
 
     def now(self, dtype: torch.dtype) -> FactorGraph:
         """Return the target as it is at this moment, without gradients."""

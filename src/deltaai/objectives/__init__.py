@@ -36,7 +36,7 @@ from deltaai.objectives.sub_dag import (
     sample_sub_dags,
     sub_dag_residuals,
 )
-from deltaai.objectives.sub_dag_plan import SubDagPlanner
+from deltaai.objectives.sub_dag_plan import SubDagPlan, SubDagPlanner
 
 __all__ = [
     "OBJECTIVES",
@@ -53,6 +53,7 @@ __all__ = [
     "PathBatch",
     "SampledDeltaObjective",
     "StochasticDeltaObjective",
+    "SubDagPlan",
     "SubDagPlanner",
     "build_objective",
     "delta_residuals",

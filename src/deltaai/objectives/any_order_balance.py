@@ -17,10 +17,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from deltaai.models import FactorGraph
+from deltaai.errors import StateError
+from deltaai.models import FactorGraph, Target
 from deltaai.objectives.balance import path_potentials
 from deltaai.objectives.learned_flow import LearnedFlow
 from deltaai.sampling import AnyOrderPolicy
@@ -57,7 +59,12 @@ class AnyOrderObjective(LearnedFlow):
         ranks: Int[Tensor, "var batch"],
     ) -> AnyOrderBatch:
         """Compute the rewards of complete paths; the target comes in double precision."""
-        return AnyOrderBatch(columns, ranks, self.log_rewards(scorer, columns, ranks))
+        if scorer.dtype != torch.float64:
+            raise StateError(
+                f"the target is in {scorer.dtype}: pass model.to(dtype=torch.float64), since sums "
+                "over many factors need it"
+            )
+        return AnyOrderBatch(columns, ranks, self.log_rewards(Target(scorer), columns, ranks))
 
     def losses(self, policy: AnyOrderPolicy, batch: AnyOrderBatch) -> Float[Tensor, "batch"]:
         """Loss of each path."""

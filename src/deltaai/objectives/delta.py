@@ -20,8 +20,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from deltaai.conditionals import Known, Layout, Observed, Proposal
-from deltaai.models import log_changes
+from deltaai.conditionals import Known, Layout, Observed, Proposal, log_ratios_of
 from deltaai.objectives.base import Objective
 from deltaai.sampling import Paths
 
@@ -85,11 +84,10 @@ def prepare_delta(
     context: Float[Tensor, "batch *feature"] | None = None,
 ) -> DeltaBatch:
     """Compute what a batch of states fixes: encodings, log-ratios, and what q knows."""
-    model = proposal.model
     with torch.no_grad():
-        log_ratio = -log_changes(model, columns, alternatives)
+        log_ratio = -proposal.log_changes(columns, alternatives, context)
         known_logits, known_flips = proposal.knowledge.logits_and_flips(
-            model, columns, alternatives, known
+            proposal.model, columns, alternatives, known
         )
     return DeltaBatch(
         columns,
@@ -107,33 +105,19 @@ def prepare_delta(
 
 def delta_residuals(proposal: Proposal, batch: DeltaBatch) -> Float[Tensor, "var batch"]:
     """Residual of every variable's change, in every sample; zero for observed ones."""
-    layout, num_columns = proposal.layout, batch.columns.shape[1]
     logits, flips = proposal.conditionals.logits_and_flips(
         batch.features, batch.flipped, batch.known, proposal.context_of(batch.context)
     )
-    logits, flips = logits + batch.known_logits, flips + batch.known_flips
-    own = logits.new_zeros(layout.num_variables, num_columns)
-    children = logits.new_zeros(layout.num_variables + 1, num_columns)  # the last takes padding
-    for block in layout.blocks:
-        rows = block.rows_of(logits)
-        values = batch.columns.index_select(0, block.variables)
-        others = batch.alternatives.index_select(0, block.variables)
-        own = own.index_copy(0, block.variables, block.head.log_ratio(rows, values, others))
-        if block.num_flipped == 0:
-            continue
-        base = block.head.log_density(rows, values)
-        shape = (block.size, block.num_flipped, block.num_logits, num_columns)
-        repeated = values[:, None].expand(-1, block.num_flipped, -1)
-        after = block.head.log_density(flips[block.flips].view(shape), repeated)
-        ratio = base[:, None] - after  # log q(x_v | x_Pa) - log q(x_v | x'_Pa)
-        if batch.known is not None:
-            known = batch.known[block.slots].view(block.size, block.num_inputs, num_columns)
-            ratio = ratio * known[:, : block.num_flipped]
-        if batch.observed is not None:  # an observed variable has no conditional
-            ratio = ratio * ~batch.observed[block.variables][:, None]
-        inputs = block.inputs[:, : block.num_flipped]
-        children = children.index_add(0, inputs.reshape(-1), ratio.flatten(0, 1))
-    residuals = batch.log_ratio - own - children[:-1]
+    log_ratio = log_ratios_of(
+        proposal.layout,
+        logits + batch.known_logits,
+        flips + batch.known_flips,
+        batch.columns,
+        batch.alternatives,
+        batch.known,
+        batch.observed,
+    )
+    residuals = batch.log_ratio - log_ratio
     return residuals if batch.observed is None else residuals * ~batch.observed
 
 
@@ -154,7 +138,7 @@ class DeltaObjective(Objective[DeltaBatch]):
     ) -> DeltaBatch:
         """Draw alternatives and compute what they and the states fix."""
         if self.is_every_alternative:
-            columns, alternatives = every_alternative(paths.columns, proposal.model.num_states)
+            columns, alternatives = every_alternative(paths.columns, proposal.target.num_states)
             copies = columns.shape[1] // max(paths.columns.shape[1], 1)
             return _prepare(proposal, _copied(paths, columns, copies), alternatives)
         alternatives = proposal.layout.encoding.propose(paths.columns, generator)

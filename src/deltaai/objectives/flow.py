@@ -28,6 +28,7 @@ class FlowNetwork(nn.Module):
     ----------
     conditionals : those of q, whose body is shared if it has one.
     hidden, depth : of the body otherwise.
+    num_given : numbers that are given with each column, such as an image; flows depend on them.
     generator : randomness of the initial weights.
     """
 
@@ -36,16 +37,18 @@ class FlowNetwork(nn.Module):
         conditionals: Conditionals,
         hidden: int = 128,
         depth: int = 3,
+        num_given: int = 0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         layout = conditionals.layout
         self.encoding = layout.encoding
+        num_inputs = self.encoding.num_rows + num_given
         is_shared = isinstance(conditionals, MaskedAutoencoder) and not conditionals.num_context
         body = (
             conditionals.body
             if isinstance(conditionals, MaskedAutoencoder) and is_shared
-            else DenseLayers(self.encoding.num_rows, hidden, depth, generator, layout.device)
+            else DenseLayers(num_inputs, hidden, depth, generator, layout.device)
         )
         self.is_shared = is_shared
         self._body = [body]  # in a list, so that a shared one is not registered twice
@@ -61,6 +64,7 @@ class FlowNetwork(nn.Module):
         features: Float[Tensor, "feature_row batch"],
         ranks: Int[Tensor, "var batch"],
         num_set: Int[Tensor, "step batch"],
+        given: Float[Tensor, "batch feature"] | None = None,
     ) -> Float[Tensor, "step batch"]:
         """Log flow with the first so many variables of each sample's order set."""
         batch = ranks.shape[1]
@@ -70,5 +74,7 @@ class FlowNetwork(nn.Module):
         for some in torch.split(num_set, max(_ROWS_AT_ONCE // max(batch, 1), 1)):
             is_set = row_ranks < some[:, :, None]
             rows = (values * is_set).flatten(0, 1)
+            if given is not None:
+                rows = torch.cat((rows, given.repeat(len(some), 1)), dim=1)
             parts.append(self.head(self._body[0](rows)).view(len(some), batch))
         return torch.cat([values.new_zeros(0, batch), *parts])

@@ -62,6 +62,7 @@ class BalanceObjective(LearnedFlow, Objective[FlowBatch]):
     name : which; ``fl-`` for forward-looking.
     proposal : q, whose body the flow may share.
     has_evidence : whether paths start at evidence, whose log Z is then the flow's.
+    num_given : numbers that are given with each column; log Z and the flow then depend on them.
     generator : randomness of the flow's initial weights.
     settings : of :class:`~deltaai.objectives.learned_flow.LearnedFlow`.
     """
@@ -72,13 +73,14 @@ class BalanceObjective(LearnedFlow, Objective[FlowBatch]):
         proposal: Proposal,
         *,
         has_evidence: bool = False,
+        num_given: int = 0,
         generator: torch.Generator | None = None,
         **settings: Any,  # noqa: ANN401
     ) -> None:
         super().__init__(name, device=proposal.device, **settings)
         self.flow: nn.Module | None = None
-        if self.needs_flow or has_evidence:
-            self.flow = FlowNetwork(proposal.conditionals, generator=generator)
+        if self.needs_flow or has_evidence or num_given:
+            self.flow = FlowNetwork(proposal.conditionals, num_given=num_given, generator=generator)
 
     def parameter_groups(self, learning_rate: float | int) -> list[dict[str, Any]]:
         """Log Z with a rate of its own, and the flow with that of q."""
@@ -92,7 +94,7 @@ class BalanceObjective(LearnedFlow, Objective[FlowBatch]):
     ) -> FlowBatch:
         """Encode the states and compute their rewards, partial ones if they are looked at."""
         columns, ranks = paths.columns, paths.ranks()
-        log_rewards = self.log_rewards(proposal.scorer, columns, ranks)
+        log_rewards = self.log_rewards(proposal.target, columns, ranks, paths.context)
         if paths.observed is not None:  # until the evidence is set nothing happens
             log_rewards = log_rewards.gather(0, _num_set(paths.observed, len(log_rewards)))
         return FlowBatch(
@@ -122,14 +124,16 @@ class BalanceObjective(LearnedFlow, Objective[FlowBatch]):
         if self.flow is None:
             return None, None
         num_steps, num_columns = batch.log_rewards.shape
-        if batch.observed is None:
+        given = None if batch.context is None else 2 * batch.context - 1
+        if batch.observed is None and given is None:
             steps = torch.arange(1, num_steps - 1, device=batch.ranks.device)
             num_set = steps[:, None].expand(-1, num_columns)
             return self.flow(batch.features, batch.ranks, num_set), None
-        num_set = _num_set(batch.observed, num_steps)[:-1]
+        nothing = torch.zeros_like(batch.columns, dtype=torch.bool)
+        num_set = _num_set(nothing if batch.observed is None else batch.observed, num_steps)[:-1]
         if not self.needs_flow:
-            return None, self.flow(batch.features, batch.ranks, num_set[:1])[0]
-        found = self.flow(batch.features, batch.ranks, num_set)
+            return None, self.flow(batch.features, batch.ranks, num_set[:1], given)[0]
+        found = self.flow(batch.features, batch.ranks, num_set, given)
         return found[1:], found[0]
 
 

@@ -17,14 +17,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from deltaai.errors import ConfigError, StateError, did_you_mean
-from deltaai.models import FactorGraph
+from deltaai.errors import ConfigError, did_you_mean
+from deltaai.models import PartialEnergy, Target
 from deltaai.objectives.balance import (
     detailed_balance,
     sub_trajectory_balance,
     trajectory_balance,
 )
-from deltaai.objectives.partial_energy import PartialEnergy, partial_log_scores
 
 BalanceName = Literal["tb", "db", "subtb", "fl-db", "fl-subtb"]
 
@@ -77,28 +76,25 @@ class LearnedFlow(nn.Module):
     @torch.no_grad()
     def log_rewards(
         self,
-        scorer: FactorGraph,
+        target: Target,
         columns: Int[Tensor, "var batch"],
         ranks: Int[Tensor, "var batch"],
+        given: Float[Tensor, "batch *feature"] | None = None,
     ) -> Float[Tensor, "step batch"]:
         """Log R~ after each step; zero but for the last unless forward-looking.
 
         Parameters
         ----------
-        scorer : the target in double precision.
+        target : p.
         columns, ranks : states, and the places of their variables in their orders.
+        given : what else is given with each column.
         """
-        if scorer.dtype != torch.float64:
-            raise StateError(
-                f"the target is in {scorer.dtype}: pass model.to(dtype=torch.float64), since sums "
-                "over many factors need it"
-            )
         if self.name.startswith("fl-"):
-            return partial_log_scores(scorer, columns, ranks, self.partial_energy)
+            return target.partial_log_scores(columns, ranks, self.partial_energy, given)
         rewards = torch.zeros(
             len(columns) + 1, columns.shape[1], dtype=torch.float64, device=columns.device
         )
-        rewards[-1] = scorer.log_score(columns.T)
+        rewards[-1] = target.log_scores(columns, given)
         return rewards
 
     def log_flows(

@@ -70,7 +70,7 @@ class LogVarianceObjective(Objective[PathBatch]):
         """Compute what the states fix; scores come in double precision, being large."""
         size = paths.each_evidence if paths.observed is not None else paths.columns.shape[1]
         with torch.no_grad():
-            log_score = _centred(proposal.scorer.log_score(paths.columns.T), size)
+            log_score = _centred(proposal.target.log_scores(paths.columns, paths.context), size)
         return PathBatch(
             paths.columns,
             paths.known,

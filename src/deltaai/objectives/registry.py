@@ -15,12 +15,12 @@ from typing import Any
 
 from deltaai.conditionals import Proposal
 from deltaai.errors import ConfigError
+from deltaai.models import PartialEnergy
 from deltaai.objectives.base import Objective
 from deltaai.objectives.delta import DeltaObjective
 from deltaai.objectives.gflownet import BalanceObjective
 from deltaai.objectives.learned_flow import BalanceName
 from deltaai.objectives.log_variance import LogVarianceObjective
-from deltaai.objectives.partial_energy import PartialEnergy
 from deltaai.objectives.sampled import SampledDeltaObjective
 from deltaai.objectives.stochastic import StochasticDeltaObjective
 from deltaai.randomness import generator_of

@@ -207,11 +207,12 @@ def sampled_residuals(proposal: Proposal, batch: SampledBatch) -> Float[Tensor, 
     by_dag = paths.columns.view(-1, *shape)
     observed = None if paths.observed is None else paths.observed.view(-1, *shape)
     context = proposal.context_of(paths.context)
-    around = None if context is None else context.view(-1, *shape)
     residual = batch.log_ratio
     for part in batch.asked:
         block = layout.blocks[part.block]
-        beside = None if around is None else around[:, part.dags].transpose(0, 1)
+        beside = None
+        if context is not None:
+            beside = context.of_pairs(part.block, part.members, part.dags, len(paths.dags))
         known = _known_of(proposal, batch, part)
         ask = proposal.conditionals.logits_at
         logits = ask(part.block, part.members, _features(layout, batch, part), known, beside)

@@ -27,7 +27,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from deltaai.conditionals import Layout, Proposal, log_conditionals_of
+from deltaai.conditionals import Context, Layout, Proposal, log_conditionals_of
 from deltaai.errors import StateError
 from deltaai.objectives.delta import DeltaBatch, DeltaObjective
 from deltaai.randomness import uniform
@@ -215,14 +215,13 @@ class _Draws:
         base: Float[Tensor, "var batch"],
         slots: Int[Tensor, "var draw"],
         is_wanted: Bool[Tensor, "var draw"],
-        context: Float[Tensor, "context batch"] | None,
+        context: Context | None,
     ) -> Float[Tensor, "var batch"]:
         """Log q(x_v | x_Pa) - log q(x_v | x'_Pa) of one child v a variable; zero if not wanted."""
         layout, batch = proposal.layout, self.batch
         features, flipped = self._cut(batch.features), self._cut(batch.flipped)
         columns, before = self._cut(batch.columns), self._cut(base)
         known_flips = self._cut(batch.known_flips)
-        around = None if context is None else self._cut(context)
         ratios = torch.zeros_like(before)
         for number, block in enumerate(layout.blocks):
             is_here = (slots >= block.slots.start) & (slots < block.slots.stop) & is_wanted
@@ -239,7 +238,9 @@ class _Draws:
             if self.known is not None:
                 by_member = self.known[block.slots].view(*block.inputs.shape, self.num_draws)
                 seen = by_member[members, :, draw]
-            beside = None if around is None else around[:, draw].transpose(0, 1)
+            beside = None
+            if context is not None:
+                beside = context.of_pairs(number, members, draw, self.num_draws)
             logits = proposal.conditionals.logits_at(number, members, inputs, seen, beside)
             first = layout.first_flip_of[slots[changed, draw]]
             flip = first[:, None] + torch.arange(block.num_logits, device=slot.device)

@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from deltaai.conditionals import Inputs, Proposal
+from deltaai.conditionals import Context, Inputs, Proposal
 from deltaai.models import FactorGraph
 from deltaai.objectives.sub_dag_plan import CellGroup, SubDagPlan
 from deltaai.sampling import Policy
@@ -51,8 +51,14 @@ def sample_sub_dags(
     *,
     policy: Policy,
     generator: torch.Generator | None = None,
+    context: Context | None = None,
 ) -> Int[Tensor, "cell sample"]:
-    """Draw samples of every sub-DAG, and of nothing else."""
+    """Draw samples of every sub-DAG, and of nothing else.
+
+    Parameters
+    ----------
+    context : what is given with each sample, those of the first sub-DAG first.
+    """
     states = torch.zeros(len(plan.variables), num_samples, dtype=torch.long, device=proposal.device)
     features, model = _no_features(proposal, states), proposal.model
     choose = policy.prepare((len(plan.centres), num_samples), generator, proposal.device)
@@ -60,7 +66,7 @@ def sample_sub_dags(
         for step in plan.steps:
             for part in step:
                 head = proposal.layout.blocks[part.block].head
-                logits = _correction(proposal, part, features)
+                logits = _correction(proposal, part, features, len(plan.centres), context)
                 inside = _knowledge(proposal, model, part, states, features)
                 logits = logits if inside is None else logits + inside
                 states[part.cells] = choose(head, logits, part.sub_dags)
@@ -75,11 +81,18 @@ def prepare_sub_dags(
     plan: SubDagPlan,
     states: Int[Tensor, "cell sample"],
     alternatives: Int[Tensor, "u sample"],
+    log_ratio: Float[Tensor, "u sample"] | None = None,
 ) -> SubDagBatch:
-    """Compute what the states and the centres' new values fix, whatever the networks."""
+    """Compute what the states and the centres' new values fix, whatever the networks.
+
+    Parameters
+    ----------
+    log_ratio : log p(x) - log p(x'), where p is not made of factors.
+    """
     changed = states.index_copy(0, plan.centres, alternatives)
     both, num_samples = torch.cat((states, changed), dim=1), states.shape[1]
-    log_ratio = torch.zeros(alternatives.shape, dtype=proposal.dtype, device=proposal.device)
+    if log_ratio is None:
+        log_ratio = torch.zeros(alternatives.shape, dtype=proposal.dtype, device=proposal.device)
     model, features = proposal.model, _encode(proposal, plan, both)
     with torch.no_grad():
         for term in plan.ratios:
@@ -111,18 +124,28 @@ def propose_centres(
 
 
 def sub_dag_residuals(
-    proposal: Proposal, plan: SubDagPlan, batch: SubDagBatch
+    proposal: Proposal,
+    plan: SubDagPlan,
+    batch: SubDagBatch,
+    context: Context | None = None,
 ) -> Float[Tensor, "u sample"]:
-    """Residual of the change of each sub-DAG's centre, in every sample."""
+    """Residual of the change of each sub-DAG's centre, in every sample.
+
+    Parameters
+    ----------
+    context : what is given with each sample, those of the first sub-DAG first.
+    """
     residual, num_samples = batch.log_ratio, batch.log_ratio.shape[1]
     for part, inside in zip(plan.own, batch.own, strict=True):
-        logits = _correction(proposal, part, batch.features[..., :num_samples])
+        logits = _correction(
+            proposal, part, batch.features[..., :num_samples], len(plan.centres), context
+        )
         logits = logits if inside is None else logits + inside
         before, after = batch.states[part.cells].chunk(2, dim=1)
         ratio = proposal.layout.blocks[part.block].head.log_ratio(logits, before, after)
         residual = residual.index_add(0, part.sub_dags, -ratio)
     for part, inside in zip(plan.children, batch.children, strict=True):
-        logits = _correction(proposal, part, batch.features)
+        logits = _correction(proposal, part, batch.features, len(plan.centres), context)
         logits = logits if inside is None else logits + inside
         head = proposal.layout.blocks[part.block].head
         before, after = head.log_density(logits, batch.states[part.cells]).chunk(2, dim=1)
@@ -131,11 +154,18 @@ def sub_dag_residuals(
 
 
 def _correction(
-    proposal: Proposal, part: CellGroup, features: Float[Tensor, "cell_plus_one feature column"]
+    proposal: Proposal,
+    part: CellGroup,
+    features: Float[Tensor, "cell_plus_one feature column"],
+    num_sub_dags: int,
+    context: Context | None,
 ) -> Float[Tensor, "pair logit column"]:
     inputs = _inputs(proposal, part, features)
-    known = part.known.to(features.dtype)
-    return proposal.conditionals.logits_at(part.block, part.members, inputs, known)
+    known, seen = part.known.to(features.dtype), None
+    if context is not None:
+        seen = context.of_pairs(part.block, part.members, part.sub_dags, num_sub_dags)
+        seen = seen.repeat(1, 1, inputs.shape[3] // seen.shape[2])  # those after a change follow
+    return proposal.conditionals.logits_at(part.block, part.members, inputs, known, seen)
 
 
 def _knowledge(

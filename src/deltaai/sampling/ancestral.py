@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from deltaai.conditionals import Proposal
+from deltaai.conditionals import Context, Proposal
 from deltaai.sampling.levels import Schedule
 from deltaai.sampling.partial_states import PartialStates
 from deltaai.sampling.paths import Given
@@ -34,7 +34,7 @@ def sample_ancestrally(
     policy: Policy,
     generator: torch.Generator | None = None,
     given: Given | None = None,
-    context: Float[Tensor, "context batch"] | None = None,
+    context: Context | None = None,
 ) -> tuple[Int[Tensor, "var dag sample"], Float[Tensor, "dag sample"]]:
     """Draw samples in each order; also return log q of what was drawn.
 
@@ -46,7 +46,7 @@ def sample_ancestrally(
     policy : how to draw; log q is that of q itself.
     given : evidence, and what each conditional sees, if the schedule is for that; the columns of
         the first order come first.
-    context : features of each column that every conditional sees.
+    context : what is given with each column, as every conditional sees it.
     """
     shape = (schedule.num_dags, num_samples)
     log_q = torch.zeros(shape, dtype=proposal.dtype, device=proposal.device)

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from deltaai.conditionals import Inputs, Proposal
+from deltaai.conditionals import Context, Inputs, Proposal
 from deltaai.sampling.levels import Due, Schedule
 from deltaai.sampling.paths import Given
 from deltaai.sampling.policies import Choose
@@ -26,7 +26,7 @@ class PartialStates:
     num_samples : samples of each order.
     given : evidence and what is known, if the schedule is for that; the columns of the first order
         come first.
-    context : features of each column that every conditional sees.
+    context : what is given with each column, as every conditional sees it.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class PartialStates:
         schedule: Schedule,
         num_samples: int,
         given: Given | None = None,
-        context: Float[Tensor, "context batch"] | None = None,
+        context: Context | None = None,
     ) -> None:
         encoding, device = proposal.layout.encoding, proposal.device
         self.proposal, self.num_dags = proposal, schedule.num_dags
@@ -57,7 +57,7 @@ class PartialStates:
             self.observed = given.observed.reshape(cells, num_samples)
             if given.known is not None:
                 self.known = given.known.view(len(given.known), *shape)
-        self.context = None if context is None else context.view(len(context), *shape)
+        self.context = context
 
     def logits(self, due: Due) -> Float[Tensor, "pair logit sample"]:
         """Logits of what is due, given the states so far."""
@@ -68,7 +68,9 @@ class PartialStates:
             shape = (block.size, block.num_inputs, *self.known.shape[1:])
             by_slot = self.known[block.slots].view(shape)
             known = by_slot[members, :, due.dags]
-        context = None if self.context is None else self.context[:, due.dags].transpose(0, 1)
+        context = None
+        if self.context is not None:
+            context = self.context.of_pairs(due.block, members, due.dags, self.num_dags)
         features = _rows(self.features, due.input_rows)
         logits = proposal.conditionals.logits_at(due.block, members, features, known, context)
         inputs = Inputs(due.block, members, features, self.states, due.input_cells, known)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -56,6 +56,22 @@ class Paths:
     def each(self) -> int:
         """States of one order."""
         return self.columns.shape[1] // len(self.dags)
+
+    def first(self, number: int) -> Paths:
+        """The first so many states of each order."""
+        if number >= self.each:
+            return self
+        starts = torch.arange(len(self.dags), device=self.columns.device) * self.each
+        few = torch.arange(number, device=self.columns.device)
+        index = (starts[:, None] + few).flatten()
+        known, observed, context = self.known, self.observed, self.context
+        return replace(
+            self,
+            columns=self.columns[:, index],
+            known=None if known is None else known[:, index],
+            observed=None if observed is None else observed[:, index],
+            context=None if context is None else context[index],
+        )
 
     def orders(self) -> Int[Tensor, "var batch"]:
         """Variables of each state in the order in which they are set: observed ones come first."""

@@ -30,11 +30,13 @@ class Policy:
     temperature : conditionals are flattened by it.
     uniform_share : share of the uniform distribution mixed into every conditional.
     tempered_share : share of samples drawn with the temperature; the others are on-policy.
+    num_tempered : how many samples of each order are, in place of a share: the first ones.
     """
 
     temperature: float | int = 1.0
     uniform_share: float | int = 0.0
     tempered_share: float | int = 1.0
+    num_tempered: int | None = None
 
     def prepare(
         self,
@@ -45,7 +47,10 @@ class Policy:
         """Fix which samples are tempered, and return the function that draws values."""
         exploration = Exploration(float(self.temperature), float(self.uniform_share))
         scale: Tensor | None = None
-        if self.temperature != 1 and self.tempered_share < 1:
+        if self.temperature != 1 and self.num_tempered is not None:
+            is_first = torch.arange(shape[1], device=device) < self.num_tempered
+            scale = torch.where(is_first, 1 / self.temperature, 1.0).expand(shape)
+        elif self.temperature != 1 and self.tempered_share < 1:
             chance = uniform(shape, generator, dtype=torch.float32, device=device)
             scale = torch.where(chance < self.tempered_share, 1 / self.temperature, 1.0)
 

@@ -88,6 +88,7 @@ class Source:
         generator: torch.Generator,
         *,
         each_evidence: int = 1,
+        context: Float[Tensor, "batch *feature"] | None = None,
     ) -> Paths:
         """Draw about so many states, equally many for each order.
 
@@ -96,12 +97,13 @@ class Source:
         proposal : q, at the temperature to draw at.
         policy : how q draws.
         each_evidence : how many columns in a row are to share their evidence.
+        context : what else is given, a row for each column, if q sees that; not with evidence.
         """
         each = max(size // len(self.dags), 1)
         each = -(-each // each_evidence) * each_evidence
         if self.evidence is None:
-            columns = self._values(proposal, each, policy, None, generator)
-            return self.paths(columns)
+            columns = self._values(proposal, each, policy, None, generator, context)
+            return self.paths(columns, context=context)
         likely = self._evidence_values(proposal, each, generator)
         observed = self.evidence.choose(likely, generator)
         if each_evidence > 1:
@@ -118,10 +120,11 @@ class Source:
         columns: Int[Tensor, "var batch"],
         observed: Observed | None = None,
         each_evidence: int = 1,
+        context: Float[Tensor, "batch *feature"] | None = None,
     ) -> Paths:
         """States of the orders in use, and what each of their variables sees."""
         known = self.known(observed, columns.shape[1])
-        return Paths(columns, self.dags, known, observed, each_evidence=each_evidence)
+        return Paths(columns, self.dags, known, observed, context, each_evidence)
 
     def usual(
         self, proposal: Proposal, num_samples: int, generator: torch.Generator
@@ -176,6 +179,7 @@ class Source:
         policy: Policy,
         given: Given | None,
         generator: torch.Generator,
+        context: Float[Tensor, "batch *feature"] | None = None,
     ) -> Int[Tensor, "var batch"]:
         """Full states: those of q, given the evidence, or those that the evidence was taken of."""
         assert self.schedule is not None
@@ -188,8 +192,16 @@ class Source:
             )
             if self.values_share >= 1:
                 return from_elsewhere
+        with torch.no_grad():
+            seen = proposal.context_of(context)
         columns, _ = sample_ancestrally(
-            proposal, self.schedule, each, policy=policy, generator=generator, given=given
+            proposal,
+            self.schedule,
+            each,
+            policy=policy,
+            generator=generator,
+            given=given,
+            context=seen,
         )
         drawn = columns.flatten(1)
         if from_elsewhere is None:

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from deltaai.models import FactorGraph, TableFactor, Variable, zoo
-from deltaai.objectives.partial_energy import partial_log_scores
+from deltaai.models import FactorGraph, TableFactor, Variable, partial_log_scores, zoo
 
 
 def mixed_model():

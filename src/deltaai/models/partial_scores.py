@@ -19,7 +19,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from deltaai.models import FactorGraph, FactorGroup, strides_of
+from deltaai.models.factor_graph import FactorGraph
+from deltaai.models.groups import FactorGroup
+from deltaai.models.table_group import strides_of
 
 PartialEnergy = Literal["completed", "zero-filled"]
 
