@@ -1,4 +1,4 @@
-"""Models from and to files and other libraries: text in, factor graph out, and back."""
+"""Models and data from and to files and other libraries: text in, values out, and back."""
 
 from deltaai.io.atomic import check_replaceable, replace_file, replacing
 from deltaai.io.case_stream import CaseStream
@@ -15,6 +15,10 @@ from deltaai.io.files import (
     write,
 )
 from deltaai.io.formats import FORMATS, Format, register_format
+from deltaai.io.images.digits import read_digits
+from deltaai.io.images.image_set import ImageSet, binarised
+from deltaai.io.images.mnist import read_mnist
+from deltaai.io.images.sets import IMAGE_SETS, image_set
 from deltaai.io.pgmpy import from_pgmpy, to_pgmpy
 from deltaai.io.pyagrum import from_pyagrum, to_pyagrum
 from deltaai.io.source import Source
@@ -22,13 +26,16 @@ from deltaai.io.streams import WatchedStream
 
 __all__ = [
     "FORMATS",
+    "IMAGE_SETS",
     "CaseStream",
     "DataTable",
     "Format",
+    "ImageSet",
     "Rows",
     "Source",
     "WatchedStream",
     "as_model",
+    "binarised",
     "check_replaceable",
     "data_from_csv",
     "data_from_stream",
@@ -38,11 +45,14 @@ __all__ = [
     "example",
     "from_pgmpy",
     "from_pyagrum",
+    "image_set",
     "is_frame",
     "is_there",
     "read",
+    "read_digits",
     "read_evidence",
     "read_evidence_table",
+    "read_mnist",
     "register_format",
     "replace_file",
     "replacing",
