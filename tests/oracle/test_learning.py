@@ -48,9 +48,9 @@ def test_a_prior_shrinks():
     start = flattened(grid_model("spins"))
     sizes = [
         float(
-            flat(learnable(learn_model(start, rows, **settings, **prior).model).parameters()).norm()
+            flat(learnable(learn_model(start, rows, **settings | prior).model).parameters()).norm()
         )
-        for prior in ({}, {"weight_decay": 0.1}, {"sparsity": 0.05})
+        for prior in ({}, {"weight_decay": 0.1}, {"l1": 0.05})
     ]
     assert sizes[1] < 0.9 * sizes[0]
     assert sizes[2] < 0.9 * sizes[0]
@@ -65,6 +65,7 @@ def log_likelihood(model, rows):
     [
         ("delta", "spins", 0.0),
         ("delta", "tables", 0.2),
+        ("delta", "neural", 0.0),
         ("gibbs", "spins", 0.2),
         ("tempering", "spins", 0.0),
     ],
@@ -75,7 +76,7 @@ def test_estimated_gradients_reach_the_exact_solution(gradient, kind, missing):
     rows, test = rows_of(truth, 600, missing=missing), rows_of(truth, 2000, seed=9)
     start, common = flattened(grid_model(kind)), dict(held_out=0, weight_decay=1e-3, seed=0)
     best = learn_model(
-        start, rows, gradient="exact", batch_size=None, optimizer="lbfgs", steps=30, **common
+        start, rows, gradient="exact", batch_size=None, optimizer="lbfgs", steps=60, **common
     )
     settings = dict(steps=80, batch_size=None, learning_rate=0.1, num_samples=500, q_updates=2)
     settings |= {"num_fillings": 4, "sweeps": 2}
@@ -93,7 +94,7 @@ def test_delta_reaches_the_exact_solution_on_a_larger_grid(kind, missing):
     start, common = flattened(grid_model(kind, side=4)), dict(held_out=0, weight_decay=1e-3)
     found = [
         learn_model(
-            start, rows, gradient=name, steps=400, batch_size=None, learning_rate=0.05, **common
+            start, rows, gradient=name, steps=400, batch_size=None, learning_rate=0.1, **common
         )
         for name in ("exact", "delta")
     ]
@@ -127,10 +128,37 @@ def test_a_run_that_was_killed_goes_on(name, missing, tmp_path):
     assert steps == [row["step"] for row in whole.history]
 
 
-def test_lbfgs_resumes(tmp_path):
+@pytest.mark.parametrize("name", list(GRADIENTS))
+def test_networks_go_on_wherever_they_were_killed(name, tmp_path):
+    """Before the first checkpoint; between two, and then again right after one."""
+    rows = rows_of(grid_model("neural", seed=1), 60)
+    settings = dict(
+        gradient=name, steps=7, batch_size=20, held_out=0, evaluate_every=0, checkpoint_every=2,
+        num_samples=30, q_warmup=3, q_ess=1.0, weight_decay=0.01, l1=0.001,
+    )  # fmt: skip
+    wanted = learn_model(grid_model("neural"), rows, **settings).model.groups[0].log_tables()
+    for moments in ((1,), (3, 6)):
+        path = tmp_path / f"{moments}.checkpoint"
+        for moment in moments:
+
+            def interrupt(progress, moment=moment):
+                if progress.step == moment:
+                    raise Stop
+
+            with pytest.raises(Stop):
+                learn_model(
+                    grid_model("neural"), rows, **settings,
+                    checkpoint=path, resume=True, watch=interrupt,
+                )  # fmt: skip
+        again = learn_model(grid_model("neural"), rows, **settings, checkpoint=path, resume=True)
+        assert torch.equal(again.model.groups[0].log_tables(), wanted), moments
+
+
+@pytest.mark.parametrize("l1", [0, 0.05])
+def test_lbfgs_resumes(l1, tmp_path):
     rows, path = rows_of(grid_model("spins", seed=1), 100), tmp_path / "run.checkpoint"
     settings = dict(
-        gradient="exact", steps=8, batch_size=None, optimizer="lbfgs", checkpoint_every=3
+        gradient="exact", steps=8, batch_size=None, optimizer="lbfgs", checkpoint_every=3, l1=l1
     )
     whole = learn_model(grid_model("spins"), rows, **settings)
 
@@ -179,6 +207,21 @@ def test_a_held_out_likelihood_that_is_estimated_says_so(monkeypatch):
                 known.held_out.log_likelihood, abs=0.2
             )
         assert 0 < learned.held_out.stderr < 0.1
+
+
+def test_a_measure_goes_to_the_history(tmp_path):
+    rows, path = rows_of(grid_model("spins", seed=1), 60), tmp_path / "run.checkpoint"
+    settings = dict(gradient="exact", steps=4, evaluate_every=2, checkpoint=path)
+    size = lambda model: {"size": float(flat(model.parameters()).norm())}  # noqa: E731
+    learned = learn_model(grid_model("spins"), rows, measure=size, **settings)
+    assert learned.history[-1]["size"] == pytest.approx(
+        float(learned.model.groups[0].strengths.norm())
+    )
+    again = learn_model(grid_model("spins"), rows, measure=size, resume=True, **settings)
+    assert [row["size"] for row in again.history] == [row["size"] for row in learned.history]
+    for wrong in (lambda model: 3, lambda model: {"size": "large"}):
+        with pytest.raises(ConfigError, match="numbers by name"):
+            learn_model(grid_model("spins"), rows, measure=wrong, gradient="exact", steps=1)
 
 
 def test_the_model_that_was_given_stays_as_it_is():

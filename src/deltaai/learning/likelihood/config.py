@@ -18,6 +18,7 @@ from deltaai.learning.likelihood.gradients import GradientSettings
 
 Optimizer = Literal["adam", "lbfgs"]
 RateSchedule = Literal["cosine", "constant"]
+Centre = Literal["zero", "mean"]
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,12 @@ class LikelihoodConfig:
     learning_rate : of Adam.
     schedule : ``"cosine"`` falls smoothly to about zero, which averages the noise of estimated
         gradients away; ``"constant"`` stays.
-    weight_decay : λ of a penalty λ/2 Σ θ² on the mean negative log-likelihood: a normal prior of
-        variance 1 / (λ N) on every parameter.
-    sparsity : λ of a penalty λ Σ |θ|; parameters come near zero, not exactly to it.
+    weight_decay : λ of a penalty λ/2 Σ (θ - c)² on the mean negative log-likelihood: a normal
+        prior of variance 1 / (λ N) on every parameter.
+    decay_to : the centre c of that prior: ``"zero"``, or ``"mean"``, the mean of the parameters
+        that stand in one tensor (all couplings, or all tables of one shape). Then they are taken
+        for draws around a mean that nothing is known of before.
+    l1 : λ of a penalty λ Σ |θ|. Steps respect its corner, so that parameters become exactly zero.
     held_out : share of the rows that is not learned from, and judges.
     evaluate_every : updates between judgements; 0 for none but the last.
     patience : judgements without a better one after which learning ends, and the best parameters
@@ -58,7 +62,8 @@ class LikelihoodConfig:
     learning_rate: float | int = 0.03
     schedule: RateSchedule = "cosine"
     weight_decay: float | int = 0.0
-    sparsity: float | int = 0.0
+    decay_to: Centre = "zero"
+    l1: float | int = 0.0
     held_out: float | int = 0.1
     evaluate_every: int = 50
     patience: int | None = None
@@ -74,11 +79,12 @@ class LikelihoodConfig:
             if getattr(self, name) is not None:
                 checked_count(name, getattr(self, name), 1, MOST_SAMPLES)
         checked_number("learning_rate", self.learning_rate)
-        for name in ("weight_decay", "sparsity", "tolerance"):
+        for name in ("weight_decay", "l1", "tolerance"):
             checked_number(name, getattr(self, name), is_zero_allowed=True)
         checked_number("held_out", self.held_out, 1, is_zero_allowed=True)
         checked_choice("optimizer", self.optimizer, get_args(Optimizer))
         checked_choice("schedule", self.schedule, get_args(RateSchedule))
+        checked_choice("decay_to", self.decay_to, get_args(Centre))
         checked_seed(self.seed)
         checked_seconds(self.time_limit)
         if self.held_out == 1:

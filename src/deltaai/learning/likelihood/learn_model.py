@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from deltaai.arguments import checked_flag, checked_object, checked_path
+from deltaai.arguments import checked_flag, checked_function, checked_object, checked_path
 from deltaai.display import Card, Shown, plural
 from deltaai.errors import MemoryLimitError, ModelError
 from deltaai.exact import RowInference
@@ -17,7 +17,7 @@ from deltaai.io import is_there
 from deltaai.learning.likelihood.config import LikelihoodConfig, split_settings
 from deltaai.learning.likelihood.gradients import GradientSettings
 from deltaai.learning.likelihood.held_out import HeldOut, HeldOutLikelihood
-from deltaai.learning.likelihood.learner import Learner
+from deltaai.learning.likelihood.learner import Learner, Measure
 from deltaai.learning.likelihood.learner_files import take_up_learner
 from deltaai.learning.likelihood.parameters import plain
 from deltaai.learning.likelihood.registry import build_gradient
@@ -75,6 +75,7 @@ def learn_model(
     restart: bool = False,
     progress: bool | Fraction | None = None,
     watch: Watch | None = None,
+    measure: Measure | None = None,
     **settings: Any,  # noqa: ANN401
 ) -> LikelihoodResult:
     """Learn the parameters of a model from complete or incomplete rows.
@@ -93,6 +94,8 @@ def learn_model(
     progress : whether to show a bar; by default in a terminal and in a notebook. A function is
         called with the fraction done.
     watch : called after every update.
+    measure : called with p at every judgement (see ``evaluate_every``); the numbers that it returns
+        by name go to the history.
     settings : any field of ``LikelihoodConfig`` or ``GradientSettings``, such as ``steps``,
         ``learning_rate``, ``weight_decay``, ``held_out``, ``patience`` or ``seed``.
 
@@ -117,11 +120,13 @@ def learn_model(
     resume, restart = checked_flag("resume", resume), checked_flag("restart", restart)
     path = None if checkpoint is None else checked_path(checkpoint, "checkpoint")
     settle_earlier(path, resume=resume, restart=restart)
+    checked_function("measure", measure)
     config, of_gradient = split_settings(settings)
     checked = LearningRows.of(model, rows)
     moving = model.to()  # a copy: the caller's model stays
     name = default_gradient(moving) if gradient is None else gradient
     learner = _set_up(moving, checked, name, config, of_gradient)
+    learner.measure = measure
     if resume and path is not None and is_there(path):
         take_up_learner(learner, path)
     elif restart and path is not None:

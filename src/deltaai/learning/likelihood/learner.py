@@ -2,8 +2,8 @@
 
 In each update: rows are chosen, the gradient gives a surrogate at them (training its q or moving
 its chains on the way), a prior is added, and the optimiser takes a step. Now and then p is judged
-by rows that were held out. Everything random comes from generators whose states are in the
-checkpoint, so a run that was killed and resumed is the run that was not.
+by rows that were held out, and by whoever called. Everything random comes from generators whose
+states are in the checkpoint, so a run that was killed and resumed is the run that was not.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from deltaai.errors import Setting, TrainingError
+from deltaai.errors import ConfigError, Setting, TrainingError, shown
 from deltaai.learning.likelihood.config import LikelihoodConfig
 from deltaai.learning.likelihood.gradients import Gradient, all_of
 from deltaai.learning.likelihood.held_out import HeldOut, HeldOutLikelihood
 from deltaai.learning.likelihood.learner_files import save_learner
+from deltaai.learning.likelihood.orthant_wise import OrthantWise
+from deltaai.learning.likelihood.proximal import shrink_after_adam, stationarity
 from deltaai.models import FactorGraph
 from deltaai.randomness import generator_of
 from deltaai.training import TrainingConfig, TrainingProgress, learning_rate_at
 
 Watch = Callable[[TrainingProgress], None]
+Measure = Callable[[FactorGraph], Mapping[str, float]]
 
 _MOST_TRIALS, _SMALLEST_CHANGE = 25, 1e-15  # of a line search
 
@@ -44,6 +47,7 @@ class Learner:
     config : the settings.
     held_out : judges p, if there are rows for that.
     identity : what a checkpoint must agree on.
+    measure : gives more numbers for the history at every judgement.
     """
 
     model: FactorGraph
@@ -51,6 +55,7 @@ class Learner:
     config: LikelihoodConfig
     held_out: HeldOut | None = None
     identity: Mapping[str, str] = field(default_factory=dict)
+    measure: Measure | None = None
 
     def __post_init__(self) -> None:
         self.parameters = list(self.model.parameters())
@@ -106,6 +111,8 @@ class Learner:
                 "estimate without one: choose ",
                 Setting("optimizer", "adam"),
             )
+        if config.l1:
+            return OrthantWise(self.parameters, config.l1)
         return torch.optim.LBFGS(
             self.parameters,
             max_iter=1,
@@ -143,22 +150,30 @@ class Learner:
                 self.is_converged = self._is_flat(len(chosen))
             return loss
 
+        sizes = self._sizes()
         with torch.enable_grad():
-            if self.config.optimizer == "adam":
-                scale = learning_rate_at(self._rates, self.step)
-                for group in self.optimizer.param_groups:
-                    group["lr"] = self.config.learning_rate * scale
-                closure()
-                if not self.is_converged:
-                    self.optimizer.step()
-                return losses[0]
-            before = [value.detach().clone() for value in self.parameters]
-            self.optimizer.step(closure)  # type: ignore[arg-type]
-            if self.is_converged:  # the step was made all the same
-                self._set(before)
-            pairs = zip(before, self.parameters, strict=True)
-            self.is_converged = all(torch.equal(one, other) for one, other in pairs)
-        return losses[0]
+            if isinstance(self.optimizer, torch.optim.Adam):
+                self._step_of_adam(self.optimizer, closure)
+            else:
+                before = [value.detach().clone() for value in self.parameters]
+                self.optimizer.step(closure)  # type: ignore[arg-type]
+                if self.is_converged:  # the step was made all the same
+                    self._set(before)
+                pairs = zip(before, self.parameters, strict=True)
+                self.is_converged = all(torch.equal(one, other) for one, other in pairs)
+        return losses[0] + self.config.l1 * sizes
+
+    def _step_of_adam(
+        self, optimizer: torch.optim.Adam, closure: Callable[[], Float[Tensor, ""]]
+    ) -> None:
+        scale = learning_rate_at(self._rates, self.step)
+        for group in optimizer.param_groups:
+            group["lr"] = self.config.learning_rate * scale
+        closure()
+        if not self.is_converged:
+            optimizer.step()
+            if self.config.l1:
+                shrink_after_adam(optimizer, self.config.l1)
 
     def _set(self, values: list[Tensor]) -> None:
         with torch.no_grad():
@@ -166,21 +181,27 @@ class Learner:
                 parameter.copy_(value)
 
     def _is_flat(self, num_chosen: int) -> bool:
-        """Whether an exact gradient is zero."""
+        """Whether an exact gradient, with the penalty on sizes, is zero."""
         if not self.gradient.has_value or num_chosen < len(self.gradient.rows):
             return False
-        gradients = [value.grad for value in self.parameters if value.grad is not None]
-        return max(float(grad.abs().max()) for grad in gradients) <= self.config.tolerance
+        return stationarity(self.parameters, self.config.l1) <= self.config.tolerance
 
     def _penalty(self) -> Float[Tensor, ""]:
+        """The smooth penalty; that on sizes is the optimiser's."""
         total = torch.zeros((), dtype=torch.float64, device=self.model.device)
-        if self.config.weight_decay:
-            squares = sum(value.double().square().sum() for value in self.parameters)
-            total = total + 0.5 * self.config.weight_decay * squares
-        if self.config.sparsity:
-            sizes = sum(value.double().abs().sum() for value in self.parameters)
-            total = total + self.config.sparsity * sizes
-        return total
+        if not self.config.weight_decay:
+            return total
+        for value in self.parameters:
+            wide = value.double()
+            centre = wide.mean() if self.config.decay_to == "mean" and wide.numel() else 0.0
+            total = total + (wide - centre).square().sum()
+        return 0.5 * self.config.weight_decay * total
+
+    def _sizes(self) -> float:
+        """Sum of the parameters' sizes, where it is penalised."""
+        if not self.config.l1:
+            return 0.0
+        return sum(float(value.detach().double().abs().sum()) for value in self.parameters)
 
     def _judge(self, loss: float) -> None:
         """Take down where the run stands, and whether p is better than ever."""
@@ -196,4 +217,19 @@ class Learner:
                 self.num_worse = 0
             else:
                 self.num_worse += 1
+        if self.measure is not None:
+            row |= _numbers(self.measure(self.model))
         self.history.append(row)
+
+
+def _numbers(measured: object) -> dict[str, float]:
+    """What a user's function measured, if it is numbers by name."""
+    numbers = (int, float)
+    if isinstance(measured, Mapping) and all(
+        isinstance(name, str) and isinstance(value, numbers) for name, value in measured.items()
+    ):
+        return {name: float(value) for name, value in measured.items()}
+    raise ConfigError(
+        Setting("measure"),
+        f" returned {shown(measured)}; it must return numbers by name, such as {{'error': 0.1}}",
+    )

@@ -81,6 +81,8 @@ def _is_told(
     observed: Bool[Tensor, "row var"], edges: Int[Tensor, "edge two"]
 ) -> Bool[Tensor, "row var"]:
     """Variables that are observed together with all of their neighbours."""
+    if bool(observed.all()):
+        return observed
     missing = (~observed).long()
     near = missing.clone()
     for one, other in ((0, 1), (1, 0)):
