@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         to_pyagrum,
         write,
     )
-    from deltaai.learning import learn
+    from deltaai.learning import learn, learn_model, learnable
     from deltaai.models import (
         ConditionalTable,
         FactorGraph,
@@ -102,6 +102,8 @@ __all__ = [
     "from_pgmpy",
     "from_pyagrum",
     "learn",
+    "learn_model",
+    "learnable",
     "load",
     "plan",
     "query",

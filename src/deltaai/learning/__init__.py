@@ -1,6 +1,17 @@
-"""A p that learns: tables from data with missing cells, and factor graphs by maximum likelihood."""
+"""A p that learns: tables with missing cells, factor graphs by likelihood, models of images."""
 
+from deltaai.learning.em.config import LatentConfig
+from deltaai.learning.em.latent_model import LatentModel
+from deltaai.learning.em.learner import LatentLearner, pyramid_over
+from deltaai.learning.em.steps.base import Batch, Draws, EStep, Parts
+from deltaai.learning.em.steps.by_objective import DrawnStep, ObjectiveStep
+from deltaai.learning.em.steps.importance import ImportanceStep
+from deltaai.learning.em.steps.registry import E_STEPS, register_e_step
+from deltaai.learning.em.steps.sleep import LikelihoodStep
+from deltaai.learning.em.structure import LatentStructure
+from deltaai.learning.em.terms import TermsAround
 from deltaai.learning.from_table import learn
+from deltaai.learning.image_learner import ImageLearner
 from deltaai.learning.likelihood.config import LikelihoodConfig
 from deltaai.learning.likelihood.expectations import Expectation, ExpectedTables, WeightedStates
 from deltaai.learning.likelihood.gradients import Gradient, GradientSettings, PhasedGradient
@@ -12,20 +23,39 @@ from deltaai.learning.likelihood.registry import GRADIENTS, build_gradient, regi
 from deltaai.learning.likelihood.rows import LearningRows
 from deltaai.learning.report import LearnedModel, LearningReport
 from deltaai.learning.tables.structure import structure_of
+from deltaai.learning.vae.autoencoder import VariationalAutoencoder
+from deltaai.learning.vae.config import AutoencoderConfig
 
 __all__ = [
+    "E_STEPS",
     "GRADIENTS",
+    "AutoencoderConfig",
+    "Batch",
+    "DrawnStep",
+    "Draws",
+    "EStep",
     "Expectation",
     "ExpectedTables",
     "Gradient",
     "GradientSettings",
     "HeldOutLikelihood",
+    "ImageLearner",
+    "ImportanceStep",
+    "LatentConfig",
+    "LatentLearner",
+    "LatentModel",
+    "LatentStructure",
     "LearnedModel",
     "LearningReport",
     "LearningRows",
     "LikelihoodConfig",
     "LikelihoodResult",
+    "LikelihoodStep",
+    "ObjectiveStep",
+    "Parts",
     "PhasedGradient",
+    "TermsAround",
+    "VariationalAutoencoder",
     "WeightedStates",
     "build_gradient",
     "learn",
@@ -33,6 +63,8 @@ __all__ = [
     "learnable",
     "log_pseudo_likelihood",
     "plain",
+    "pyramid_over",
+    "register_e_step",
     "register_gradient",
     "structure_of",
 ]

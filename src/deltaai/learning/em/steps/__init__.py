@@ -1,0 +1,1 @@
+"""E-steps, one small file each."""

@@ -1,0 +1,1 @@
+"""The variational autoencoder of the paper: a baseline without a graph."""
