@@ -17,6 +17,7 @@ from torch import nn
 import deltaai as dai
 from deltaai.budget import Budget
 from deltaai.graphs import Dag
+from deltaai.learning import GradientSettings, LikelihoodConfig
 from deltaai.training.config import TrainingConfig
 
 MODEL = dai.FactorGraph(
@@ -143,6 +144,8 @@ GOOD = {
 GOOD_HERE = {
     ("FactorGraph.log_ratio", "variable"): lambda: torch.tensor([0, 1]),
     ("FactorGraph.log_ratio", "value"): lambda: torch.tensor([1, 1]),
+    ("learn_model", "model"): lambda: dai.learnable(MODEL),
+    ("learn_model", "rows"): lambda: STATES.repeat(4, 1),
     ("query_table", "evidence"): lambda: [{"a": 1}],
     ("fit", "evidence"): lambda: None,
     ("read_evidence", "path"): lambda: "case.evid",
@@ -165,6 +168,7 @@ ALWAYS = {
         "evaluate_every": 0,
         "target_ess": None,
     },
+    "learn_model": {"steps": 1, "time_limit": 0.05, "batch_size": 4, "progress": False},
     "query": {"num_samples": 20, "check_samples": 0},
     "query_table": {"num_samples": 20, "check_samples": 0},
     "plan": {"time_limit": 5.0},
@@ -177,7 +181,12 @@ ALWAYS = {
 # Values that the library makes and users read: they are not called into being, nor need a check.
 MADE_BY_US = {"Answer", "Estimate", "Marginals", "Plan", "Sampler", "TableAnswer", "StateIndex"}
 MADE_BY_US |= {"LatentBit", "Pyramid"}
-SETTINGS = tuple(field.name for field in fields(TrainingConfig))
+SETTINGS = {
+    "fit": tuple(field.name for field in fields(TrainingConfig)),
+    "learn_model": tuple(
+        field.name for kind in (LikelihoodConfig, GradientSettings) for field in fields(kind)
+    ),
+}
 
 
 def objects():
@@ -233,7 +242,7 @@ def parameters(name, call):
     found = []
     for parameter in inspect.signature(call).parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD:
-            found += SETTINGS if name == "fit" else ("steps",)
+            found += SETTINGS.get(name, ("steps",))
         else:
             found.append(parameter.name)
     return list(dict.fromkeys(found))

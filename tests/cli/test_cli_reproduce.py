@@ -80,6 +80,10 @@ def test_list_and_bad_requests(run, tmp_path):
         (("fake",), "--out DIR"),
         (("fake", "--out", tmp_path / "o", "--scale", "tiny"), "smoke, small, paper"),
         (("fake", "--out", tmp_path / "o", "--only-methods", "tv"), "no method 'tv'"),
+        (("fake", "--out", tmp_path / "o", "--method", "tv"), "no method 'tv'"),
+        (("fake", "--out", tmp_path / "o", "--time-limit", 3), "does not take --time-limit"),
+        (("fake", "--out", tmp_path / "o", "--time-limit", -1), "must be a number of seconds"),
+        (("fake", "--out", tmp_path / "o", "--data-dir", "d"), "does not take --data-dir"),
     ):
         code, text, err = run("reproduce", *arguments)
         assert (code, text) == (2, "")

@@ -29,7 +29,7 @@ from public_face import (
 
 CALLS = calls()
 # A module of torch is a function of the user's own; what it does with what it is told is its own.
-USERS_OWN = {"progress", "watch"}
+USERS_OWN = {"progress", "watch", "measure"}
 _SHARE = 6  # of the values that are tried every time, a different share for each parameter
 
 
@@ -55,7 +55,7 @@ def attempt(name, parameter, label):
     """Call with one wrong value; return what is wrong with how that ended, or nothing."""
     call = CALLS[name]
     arguments = good_arguments(name, call) | {parameter: BAD[label]()}
-    if name == "fit" and parameter in ("resume", "restart"):
+    if name in ("fit", "learn_model") and parameter in ("resume", "restart"):
         arguments["checkpoint"] = "run.checkpoint"
     try:
         spent(call(**arguments))

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from deltaai.experiments import Part, Row
-from deltaai.experiments.figures import any_order, synthetic_gfn, synthetic_mcmc
+from deltaai.experiments.figures import any_order, ebm_recovery, synthetic_gfn, synthetic_mcmc
 from deltaai.experiments.harness.curves import training_curve
 from deltaai.experiments.harness.part_files import FinishedPart
 from deltaai.experiments.harness.parts import SCALES
@@ -22,7 +22,9 @@ FIGURES = {
     "synthetic-gfn": synthetic_gfn,
     "any-order": any_order,
     "synthetic-mcmc": synthetic_mcmc,
+    "ebm-recovery": ebm_recovery,
 }
+SAMPLERS = [name for name in FIGURES if name != "ebm-recovery"]  # figures that train samplers
 SMOKE = [
     pytest.param(figure, part, id=f"{name}-{part.name}")
     for name, figure in FIGURES.items()
@@ -34,17 +36,18 @@ SMOKE = [
 def test_every_part_runs(figure, part):
     """Each uses all of the time that it has, so here it has less."""
     experiment = figure.EXPERIMENT
-    part = replace(part, settings={**part.options, "time_limit": 0.3})
+    if "time_limit" in part.options:
+        part = replace(part, settings={**part.options, "time_limit": 0.3})
     rows = [row for row in experiment.run_part(part) if row.metric == experiment.metric]
     assert len(rows) >= 2
-    assert rows[0].seconds <= rows[-1].seconds <= 10 + part.options["time_limit"]
+    assert rows[0].seconds <= rows[-1].seconds <= 10 + part.options.get("time_limit", 0.3)
     assert all(math.isfinite(row.value) for row in rows)
     if part.method != "exact":
         assert rows[-1].step > 0
         assert rows[0].step == rows[0].seconds == 0
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", SAMPLERS)
 @pytest.mark.parametrize("scale", SCALES)
 def test_each_scale_has_both_forms_of_delta_on_every_target(name, scale):
     experiment = find_experiment(name)
@@ -56,8 +59,8 @@ def test_each_scale_has_both_forms_of_delta_on_every_target(name, scale):
 
 
 def test_names_are_those_of_the_command():
-    assert set(experiment_names()) == set(FIGURES)
-    assert all(find_experiment(name).name == name for name in FIGURES)
+    assert set(FIGURES) < set(experiment_names())
+    assert all(find_experiment(name).name == name for name in experiment_names())
 
 
 def test_local_training_lowers_the_gap():

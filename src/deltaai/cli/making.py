@@ -17,6 +17,7 @@ from deltaai.cli.options import (
     Device,
     MemoryLimit,
     ModelFile,
+    PartTimeLimit,
     Quiet,
     Seed,
     TimeLimit,
@@ -212,16 +213,33 @@ def reproduce(
     scale: Annotated[
         str, typer.Option(metavar="smoke|small|paper", help="How large: seconds, minutes, hours.")
     ] = "small",
-    seeds: Annotated[int, typer.Option(help="Random seeds for each method.")] = 3,
+    seeds: Annotated[
+        int | None,
+        typer.Option(help="Random seeds for each method (3; 1 for mnist and digits)."),
+    ] = None,
     jobs: Annotated[int, typer.Option(help="Parts that run side by side.")] = 2,
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep what the folder holds, run what is missing.")
     ] = False,
     only_methods: Annotated[
-        str | None, typer.Option(metavar="KEYS", help="Run these methods, separated by commas.")
+        str | None,
+        typer.Option(
+            "--only-methods",
+            "--method",
+            metavar="KEYS",
+            help="Run these methods, separated by commas.",
+        ),
     ] = None,
     only_models: Annotated[
         str | None, typer.Option(metavar="KEYS", help="Run these models, separated by commas.")
+    ] = None,
+    time_limit: PartTimeLimit = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder with the files of MNIST. Default: DELTAAI_DATA_DIR, or a download.",
+        ),
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
     quiet: Quiet = False,
@@ -244,6 +262,8 @@ def reproduce(
         resume=resume,
         only_methods=only_methods,
         only_models=only_models,
+        time_limit=time_limit,
+        data_dir=data_dir,
     )
 
 

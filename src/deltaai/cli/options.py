@@ -83,6 +83,14 @@ TrainingTimeLimit = Annotated[
         callback=_check_seconds,
     ),
 ]
+PartTimeLimit = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="Time each part is trained for, judging not counted; for figures of images.",
+        callback=_check_seconds,
+    ),
+]
 Device = Annotated[
     str | None,
     typer.Option(

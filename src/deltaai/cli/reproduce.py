@@ -33,11 +33,13 @@ def run_reproduce(
     out: Path | None,
     *,
     scale: str,
-    num_seeds: int,
+    num_seeds: int | None,
     jobs: int,
     resume: bool,
     only_methods: str | None,
     only_models: str | None,
+    time_limit: float | None,
+    data_dir: Path | None,
 ) -> None:
     """Run an experiment, show its summary, and say what was written."""
     if name is None:
@@ -47,12 +49,14 @@ def run_reproduce(
         raise ConfigError("say where the results go: --out DIR")
     if not str(out).isprintable():
         raise ConfigError(f"--out is {str(out)!r}: give a folder with a name that can be printed")
+    num_seeds = experiment.num_seeds if num_seeds is None else num_seeds
     if not 1 <= num_seeds <= _MOST_SEEDS:
         raise ConfigError(f"--seeds is {num_seeds}: it must be from 1 to {_MOST_SEEDS}")
     words = ["deltaai", "reproduce", experiment.name, "--scale", scale, "--seeds", str(num_seeds)]
     words += ["--jobs", str(jobs)]
     for option, keys in (("--only-methods", only_methods), ("--only-models", only_models)):
         words += [option, keys] if keys is not None else []
+    words += [] if time_limit is None else ["--time-limit", f"{time_limit:g}"]
     try:
         with _parts_bar() as watch:
             done = run(
@@ -64,11 +68,14 @@ def run_reproduce(
                 resume=resume,
                 only_methods=_keys(only_methods),
                 only_models=_keys(only_models),
+                time_limit=time_limit,
+                data_dir=data_dir,
                 # The folder's name only: where it stands is no business of the reader.
                 command=shlex.join([*words, "--out", out.resolve().name]),
                 watch=watch,
             )
     except KeyboardInterrupt:
+        words += [] if data_dir is None else ["--data-dir", str(data_dir)]
         again = shlex.join([*words, "--out", str(out), "--resume"])
         show.err.print(
             f"stopped; finished parts are kept, continue with: {again}",

@@ -10,6 +10,7 @@ from deltaai.errors import Setting
 _WITH_OPTION = frozenset(
     {
         "bins",
+        "data_dir",
         "device",
         "evidence",
         "held_out",

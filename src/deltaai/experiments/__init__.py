@@ -1,6 +1,6 @@
 """The paper's figures: a harness that runs parts, and one file a figure."""
 
-from deltaai.experiments.harness.parts import Experiment, Part, Row
+from deltaai.experiments.harness.parts import Experiment, Part, Row, Surroundings
 from deltaai.experiments.harness.registry import (
     experiment_names,
     find_experiment,
@@ -15,6 +15,7 @@ __all__ = [
     "Reproduction",
     "Row",
     "Standing",
+    "Surroundings",
     "experiment_names",
     "find_experiment",
     "register_experiment",

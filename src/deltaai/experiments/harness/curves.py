@@ -12,6 +12,7 @@ neither judged nor undone.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -22,6 +23,7 @@ import torch
 from deltaai.experiments.harness.parts import Row
 from deltaai.experiments.harness.results import GLOBAL_PHASE, GLOBAL_PHASE_UNDONE
 from deltaai.mcmc import StateT
+from deltaai.models import FactorGraph
 from deltaai.training import Trainer, TrainingProgress
 
 Measure = Callable[[], dict[str, float]]
@@ -31,18 +33,26 @@ _RATIO = 1.35  # of the times of two measurements
 
 
 class StopWatch:
-    """A clock that can be held, and that says when the next measurement is due."""
+    """A clock that can be held, and that says when the next measurement is due.
 
-    def __init__(self, time_limit: float | int) -> None:
-        self.time_limit = time_limit
+    Parameters
+    ----------
+    time_limit : seconds after which it is over.
+    clock : what is read; the wall clock, or the seconds that the processor gave to this process.
+    """
+
+    def __init__(
+        self, time_limit: float | int, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self.time_limit, self._clock = time_limit, clock
         self.due = _FIRST_SECONDS
         self._held = self._held_cpu = 0.0
-        self._start, self._start_cpu = time.perf_counter(), time.process_time()
+        self._start, self._start_cpu = clock(), time.process_time()
 
     @property
     def seconds(self) -> float:
         """Time that has passed while the clock was running."""
-        return time.perf_counter() - self._start - self._held
+        return self._clock() - self._start - self._held
 
     @property
     def is_over(self) -> bool:
@@ -53,10 +63,10 @@ class StopWatch:
         """Hold the clock, measure, and set the time of the next measurement."""
         # Before the first step no time has passed, whatever the set-up took.
         seconds = self.seconds if step else 0.0
-        begin, begin_cpu = time.perf_counter(), time.process_time()
+        begin, begin_cpu = self._clock(), time.process_time()
         found = measure() | {"cpu_seconds": begin_cpu - self._start_cpu - self._held_cpu}
         self.due = max(self.due, seconds * _RATIO)
-        self._held += time.perf_counter() - begin
+        self._held += self._clock() - begin
         self._held_cpu += time.process_time() - begin_cpu
         return [Row(step, seconds, metric, value) for metric, value in found.items()]
 
@@ -121,3 +131,39 @@ def chain_curve(
         if watch.seconds >= watch.due:
             yield from watch.measured(number, partial(measure, state))
     yield from watch.measured(number, partial(measure, state))
+
+
+class LearningCurve:
+    """A model that learns, measured now and then while the clock stands still.
+
+    The clock is that of the processor: learning has a fixed number of updates, not a time limit,
+    and so nothing hangs on what neighbours take.
+
+    Parameters
+    ----------
+    measure : what to take down of the model.
+    """
+
+    def __init__(self, measure: Callable[[FactorGraph], dict[str, float]]) -> None:
+        self._measure, self._watch = measure, StopWatch(math.inf, time.process_time)
+        self._rows: list[Row] = []
+        self._step = 0
+
+    def look(self, model: FactorGraph) -> dict[str, float]:
+        """Measure after an update, if it is time to; to be given to ``learn_model``."""
+        self._step += 1
+        if self._watch.seconds >= self._watch.due:
+            self.take(model)
+        return {}
+
+    def take(self, model: FactorGraph) -> None:
+        """Measure now: before the first update, and after the last."""
+        self._rows.extend(self._watch.measured(self._step, partial(self._measure, model)))
+
+    def note(self, metric: str, value: float | int) -> None:
+        """Take down a number that is known from now on."""
+        self._rows.append(Row(self._step, self._watch.seconds, metric, value))
+
+    def rows(self) -> Iterator[Row]:
+        """All that was taken down."""
+        yield from self._rows

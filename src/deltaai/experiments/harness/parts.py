@@ -11,8 +11,9 @@ it took. This file runs nothing; see :mod:`deltaai.experiments.harness.runner`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 
 from deltaai.errors import ConfigError
@@ -96,6 +97,20 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Surroundings:
+    """What a part may use and its result does not depend on.
+
+    Parameters
+    ----------
+    folder : where it keeps what it needs to go on after a kill, and what pictures are drawn from.
+    data_dir : where data sets are, if the user said so.
+    """
+
+    folder: Path
+    data_dir: Path | None = None
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A figure: its parts at each scale, how to run one, and how to show the results.
 
@@ -107,14 +122,29 @@ class Experiment:
     metric : name of the metric that is plotted and summarised; rows with other names go to the
         CSV only, but ``ground_truth_is_exact`` (1 or 0) is told in the summary, and where
         ``is_global_phase`` becomes 1 in the summary and the picture.
-    metric_label : text at the vertical axis; smaller values are better.
+    metric_label : text at the vertical axis.
     parts : from the scale and the number of seeds to the parts.
-    run_part : runs a part; a function of a module, so that other processes can find it.
+    run_part : runs a part; a function of a module, so that other processes can find it. It takes
+        the part, and its surroundings too if ``has_surroundings``.
     method_labels : method key to label, in the order of plotting.
     model_labels : model key to label, in the order of panels.
     thresholds : values whose time to reach is tabulated.
     is_log_value, is_log_time : whether the axes are logarithmic.
+    time_label : text at the horizontal axis.
+    is_larger_better : whether larger values are better; usually smaller ones are.
+    references : for a model key, values that are known from elsewhere, by their label: level lines
+        in the picture, and lines of the table.
     notes : text for the summary, in Markdown.
+    num_seeds : seeds of each method, unless somebody says how many.
+    default_methods : what is run if no method is named; all, if there are none here.
+    options : further options that it takes: ``"time_limit"``, which replaces the setting of that
+        name in every part, and ``"data_dir"``.
+    has_surroundings : whether ``run_part`` takes them.
+    further_metrics : metrics that have a picture over time of their own, with their labels.
+    end_metrics : metrics whose last values the summary lists, with the heads of their columns.
+    facts : metrics that are the same for all methods and that the summary tells, with their names.
+    draw : draws what else parts have left in their surroundings: from the folder of the results
+        and that of the surroundings, and the finished parts, to the files it wrote.
     """
 
     name: str
@@ -123,13 +153,24 @@ class Experiment:
     metric: str
     metric_label: str
     parts: Callable[[str, int], list[Part]]
-    run_part: Callable[[Part], Iterator[Row]]
+    run_part: Callable[..., Iterator[Row]]
     method_labels: Mapping[str, str]
     model_labels: Mapping[str, str]
     thresholds: tuple[float | int, ...]
     is_log_value: bool = True
     is_log_time: bool = True
+    time_label: str = "wall-clock time (seconds)"
+    is_larger_better: bool = False
+    references: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     notes: str = ""
+    num_seeds: int = 3
+    default_methods: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    has_surroundings: bool = False
+    further_metrics: Mapping[str, str] = field(default_factory=dict)
+    end_metrics: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
+    draw: Callable[[Path, Path, Sequence[Part]], list[Path]] | None = None
 
     def parts_at(self, scale: str, num_seeds: int) -> list[Part]:
         """The parts at a scale, after checking that they are labelled and differ."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _DOTS_PER_INCH = 150
-_MOST_COLUMNS = 4
+_MOST_COLUMNS = 5
 _PANEL_INCHES = (3.4, 2.9)
 _ENTRY_INCHES, _LETTER_INCHES, _LINE_INCHES = 0.45, 0.062, 0.18  # of the legend
 _NUM_TIMES = 200
@@ -55,8 +55,15 @@ _COLOURS = {
     "gwg": "#56B4E9",
     "tempering": "#E7298A",
     "exact": "#66A61E",
+    "deltapartial": "#56B4E9",
+    "deltamany": "#E7298A",
+    "meanfield": "#999999",
+    "sleep": "#66A61E",
+    "importance": "#A52A2A",
+    "vae": "#444444",
     "subtb": "#8C6D1F",
     "flsubtb": "#7F3C8D",
+    "pseudo": "#444444",
 }
 _OTHER_COLOURS = ("#444444", "#A52A2A", "#66A61E", "#999999", "#1B9E9E", "#E7298A")
 _DASHED = ("deltaunpolished",)  # the colour is that of the method it is a form of
@@ -94,6 +101,8 @@ def write_plot(path: Path, experiment: Experiment, finished: Sequence[FinishedPa
     labels = {
         method: label for method, label in experiment.method_labels.items() if method in shown
     }
+    for model in models:
+        labels |= {label: label for label in experiment.references.get(model, {})}
     if any(run.has_begun for each in phases.values() for runs in each.values() for run in runs):
         labels[_PHASE] = "global phase begins (each seed)"
     longest = max(map(len, labels.values()), default=0)
@@ -124,7 +133,9 @@ def write_plot(path: Path, experiment: Experiment, finished: Sequence[FinishedPa
     raw, small = io.BytesIO(), io.BytesIO()
     figure.savefig(raw, format="png", metadata={"Software": None})
     # Smoothed bands over bands make thousands of colours; fewer make a third of the file.
-    image = Image.open(raw).convert("RGB").quantize(_NUM_COLOURS, dither=Image.Dither.NONE)
+    # By coverage, not by population: thin lines of different methods must not become one colour.
+    image = Image.open(raw).convert("RGB")
+    image = image.quantize(_NUM_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     image.save(small, format="png", optimize=True)
     replace_file(path, small.getvalue())
 
@@ -194,12 +205,16 @@ def _draw_panel(
             dots: dict[str, Any] = {"markersize": 4.5, "markerfacecolor": "white", "zorder": 3}
             panel.plot(starts, heights, "o", color=colour, **dots)
             (drawn[_PHASE],) = panel.plot([], [], "o", color="#444444", **dots)
+    for style, (label, value) in zip(
+        itertools.cycle((":", "-.")), experiment.references.get(model, {}).items(), strict=False
+    ):
+        drawn[label] = panel.axhline(value, color="#666666", linestyle=style, linewidth=1)
     if experiment.is_log_time:
         panel.set_xscale("log")
     if is_log_value:
         panel.set_yscale("log")
     panel.set_title(experiment.model_labels[model], fontsize=10)
-    panel.set_xlabel("wall-clock time (seconds)")
+    panel.set_xlabel(experiment.time_label)
     panel.grid(alpha=0.25, linewidth=0.5)
     panel.spines[["top", "right"]].set_visible(False)
     panel.tick_params(labelsize=8)

@@ -18,6 +18,11 @@ MODULES: dict[str, str | Experiment] = {
     "synthetic-gfn": "deltaai.experiments.figures.synthetic_gfn",
     "synthetic-mcmc": "deltaai.experiments.figures.synthetic_mcmc",
     "any-order": "deltaai.experiments.figures.any_order",
+    "mnist": "deltaai.experiments.figures.mnist",
+    "mnist-compare": "deltaai.experiments.figures.mnist_compare",
+    "one-vs-many-orders": "deltaai.experiments.figures.one_vs_many_orders",
+    "digits": "deltaai.experiments.figures.digits",
+    "ebm-recovery": "deltaai.experiments.figures.ebm_recovery",
 }
 
 

@@ -11,10 +11,11 @@ This file decides what to run; :mod:`deltaai.experiments.harness.runner` runs it
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from deltaai.errors import ConfigError, DeltaAIError, did_you_mean
+from deltaai.errors import ConfigError, DeltaAIError, Setting, did_you_mean
 from deltaai.experiments.harness.part_files import (
     FOLDER,
     FinishedPart,
@@ -23,12 +24,14 @@ from deltaai.experiments.harness.part_files import (
     read_parts,
     write_part,
 )
-from deltaai.experiments.harness.parts import Experiment, Part
+from deltaai.experiments.harness.parts import Experiment, Part, Surroundings
 from deltaai.experiments.harness.plots import NoPlotError, write_plot
 from deltaai.experiments.harness.results import write_table
 from deltaai.experiments.harness.runner import Outcome, Standing, run_parts
 from deltaai.experiments.harness.summary import summary_text
 from deltaai.io import check_replaceable, replace_file
+
+SURROUNDINGS = "state"  # folder of what parts keep
 
 
 class FolderError(DeltaAIError):
@@ -62,11 +65,13 @@ def reproduce(
     folder: Path,
     *,
     scale: str = "small",
-    num_seeds: int = 3,
+    num_seeds: int | None = None,
     resume: bool = False,
     jobs: int = 1,
     only_methods: Collection[str] | None = None,
     only_models: Collection[str] | None = None,
+    time_limit: float | int | None = None,
+    data_dir: Path | None = None,
     command: str = "",
     watch: Callable[[Standing], None] | None = None,
 ) -> Reproduction:
@@ -76,10 +81,12 @@ def reproduce(
     ----------
     experiment : what to run.
     folder : where parts and files go; created if it is not there.
-    scale, num_seeds : which parts there are.
+    scale, num_seeds : which parts there are; by default as many seeds as the experiment says.
     resume : whether the folder may hold results already.
     jobs : parts at a time.
     only_methods, only_models : keys to restrict this call to.
+    time_limit : seconds of training of each part, in place of those of the scale.
+    data_dir : where data sets are.
     command : what to print in the summary as the way to get it.
     watch : called whenever a part starts or ends.
 
@@ -89,11 +96,19 @@ def reproduce(
         If the folder holds something and ``resume`` is not set, or holds another experiment,
         another scale, or something else altogether.
     ConfigError
-        If a method, model or scale is unknown.
+        If a method, model or scale is unknown, or an option is given that it does not take.
     """
+    _check_options(experiment, {"time_limit": time_limit, "data_dir": data_dir})
     _check_keys("method", only_methods, experiment.method_labels)
     _check_keys("model", only_models, experiment.model_labels)
-    parts = experiment.parts_at(scale, num_seeds)
+    if only_methods is None and experiment.default_methods:
+        only_methods = experiment.default_methods
+    parts = experiment.parts_at(scale, experiment.num_seeds if num_seeds is None else num_seeds)
+    if time_limit is not None:
+        parts = [
+            replace(part, settings={**part.options, "time_limit": float(time_limit)})
+            for part in parts
+        ]
     wanted = [
         part
         for part in parts
@@ -121,7 +136,12 @@ def reproduce(
             ),
         )
 
-    run_parts(experiment.run_part, missing, jobs, keep, watch)
+    run_part = experiment.run_part
+    if experiment.has_surroundings:
+        surroundings = Surroundings(folder / SURROUNDINGS, data_dir)
+        surroundings.folder.mkdir(exist_ok=True)
+        run_part = partial(run_part, surroundings=surroundings)
+    run_parts(run_part, missing, jobs, keep, watch)
     finished, remarks = _usable(folder, parts)
     remarks += [f"the part {each.part.name} failed: {each.error}" for each in failures]
     files, plot_remark = _write_files(experiment, folder, finished, command, remarks)
@@ -143,15 +163,28 @@ def _write_files(
     remarks: list[str],
 ) -> tuple[list[Path], list[str]]:
     """Write table, picture and summary; also say if there can be no picture."""
-    table, plot, summary = (folder / f"{experiment.name}.{kind}" for kind in ("csv", "png", "md"))
+    table, summary = (folder / f"{experiment.name}.{kind}" for kind in ("csv", "md"))
     write_table(table, finished)
     text = summary_text(experiment, finished, command=command, remarks=remarks)
     replace_file(summary, text.encode())
     try:
-        write_plot(plot, experiment, finished)
+        plots = _write_plots(experiment, folder, finished)
     except NoPlotError as error:
         return [table, summary], [str(error)]
-    return [table, plot, summary], []
+    return [table, *plots, summary], []
+
+
+def _write_plots(experiment: Experiment, folder: Path, finished: list[FinishedPart]) -> list[Path]:
+    """Draw the main metric, then the others, then what the experiment draws itself."""
+    plots = [folder / f"{experiment.name}.png"]
+    write_plot(plots[0], experiment, finished)
+    for metric, label in experiment.further_metrics.items():
+        plots.append(folder / f"{experiment.name}-{metric}.png")
+        write_plot(plots[-1], replace(experiment, metric=metric, metric_label=label), finished)
+    if experiment.draw is not None:
+        parts = [each.part for each in finished]
+        plots += experiment.draw(folder, folder / SURROUNDINGS, parts)
+    return plots
 
 
 def _open_folder(folder: Path, experiment: Experiment, scale: str, resume: bool) -> dict[str, Part]:
@@ -204,4 +237,15 @@ def _check_keys(kind: str, wanted: Collection[str] | None, known: Collection[str
             raise ConfigError(
                 f"no {kind} {key!r} in this experiment{did_you_mean(key, known)} "
                 f"({kind}s: {', '.join(known)})"
+            )
+
+
+def _check_options(experiment: Experiment, given: dict[str, object]) -> None:
+    reasons = {"time_limit": "its parts have times of their own", "data_dir": "it reads no data"}
+    for name, value in given.items():
+        if value is not None and name not in experiment.options:
+            raise ConfigError(
+                f"{experiment.name} does not take ",
+                Setting(name),
+                f": {reasons[name]}; leave it out",
             )

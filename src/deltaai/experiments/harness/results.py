@@ -43,9 +43,10 @@ class Curve:
         position = np.searchsorted(self.seconds, seconds, side="right") - 1
         return np.where(position < 0, np.nan, self.values[np.maximum(position, 0)])
 
-    def time_to_reach(self, threshold: float | int) -> float:
-        """First time with a value at or below the threshold; infinite if there is none."""
-        reached = np.flatnonzero(self.values <= threshold)
+    def time_to_reach(self, threshold: float | int, *, is_larger_better: bool = False) -> float:
+        """First time with a value as good as the threshold; infinite if there is none."""
+        is_good = self.values >= threshold if is_larger_better else self.values <= threshold
+        reached = np.flatnonzero(is_good)
         return float(self.seconds[reached[0]]) if len(reached) else math.inf
 
     @property

@@ -16,6 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from jaxtyping import Float64
 
 from deltaai.experiments.harness.part_files import FinishedPart
 from deltaai.experiments.harness.parts import Experiment
@@ -55,14 +56,14 @@ def summary_text(
     for model in experiment.model_labels:
         if model in found:
             lines += [f"## {experiment.model_labels[model]}", ""]
-            lines += _markdown(model_table(experiment, found[model]))
-            lines += ["", f"Ground truth: {ground_truth_word(finished, model)}.", ""]
+            lines += _markdown(model_table(experiment, found[model], model))
+            if experiment.end_metrics:
+                lines += ["", *_markdown(end_table(experiment, finished, model))]
+            lines += ["", *_fact_lines(experiment, finished, model), ""]
             lines += _phase_lines(experiment, phases.get(model, {}))
     lines += [
         f"Values are {experiment.metric_label}, mean ± standard deviation over seeds. Times are "
-        "medians over seeds, in seconds of the method's own clock; behind them the ratio to "
-        f"{experiment.method_labels.get(REFERENCE, 'Delta-AI')}, and how many seeds got there "
-        "if not all did.",
+        "medians over seeds, in seconds of the method's own clock" + _explained(experiment),
         "",
     ]
     if experiment.notes:
@@ -79,10 +80,18 @@ def summary_text(
     return "\n".join(lines) + "\n"
 
 
+def _explained(experiment: Experiment) -> str:
+    """What stands behind times, if any are tabulated."""
+    if not experiment.thresholds:
+        return "."
+    own = experiment.method_labels.get(REFERENCE, "Delta-AI")
+    return f"; behind them the ratio to {own}, and how many seeds got there if not all did."
+
+
 def model_table(
-    experiment: Experiment, methods: Mapping[str, Sequence[Curve]]
+    experiment: Experiment, methods: Mapping[str, Sequence[Curve]], model: str = ""
 ) -> list[tuple[str, ...]]:
-    """Cells of the table of one model, its heading first."""
+    """Cells of the table of one model, its heading first; what is known from elsewhere last."""
     heading = ("method", "seeds", "final value", "run time")
     reaching = tuple(f"time to {threshold:g}" for threshold in experiment.thresholds)
     table = [heading + reaching]
@@ -91,12 +100,49 @@ def model_table(
         if method in methods:
             curves = methods[method]
             times = [
-                _time_cell(curves, () if method == REFERENCE else reference, threshold)
+                _time_cell(
+                    curves,
+                    () if method == REFERENCE else reference,
+                    threshold,
+                    is_larger_better=experiment.is_larger_better,
+                )
                 for threshold in experiment.thresholds
             ]
             run_time = _seconds(float(np.median([curve.seconds[-1] for curve in curves])))
             table.append((label, str(len(curves)), _final_cell(curves), run_time, *times))
+    for label, value in experiment.references.get(model, {}).items():
+        table.append((label, "", f"{value:g}", "", *("" for _ in experiment.thresholds)))
     return table
+
+
+def end_table(
+    experiment: Experiment, finished: Sequence[FinishedPart], model: str
+) -> list[tuple[str, ...]]:
+    """Cells of the table of last values of further metrics, its heading first."""
+    table = [("method", *experiment.end_metrics.values())]
+    found = {
+        metric: curves_of(finished, metric).get(model, {}) for metric in experiment.end_metrics
+    }
+    for method, label in experiment.method_labels.items():
+        cells = [
+            _final_cell(curves[method]) if method in curves else "" for curves in found.values()
+        ]
+        if any(cells):
+            table.append((label, *cells))
+    return table
+
+
+def _fact_lines(experiment: Experiment, finished: Sequence[FinishedPart], model: str) -> list[str]:
+    """What is the same for all methods: facts of the experiment, or else where truth came from."""
+    if not experiment.facts:
+        return [f"Ground truth: {ground_truth_word(finished, model)}."]
+    facts = []
+    for metric, label in experiment.facts.items():
+        curves = [
+            curve for each in curves_of(finished, metric).get(model, {}).values() for curve in each
+        ]
+        facts += [f"{label} {_final_cell(curves[:1])}"] if curves else []
+    return [f"{'; '.join(facts)}."] if facts else []
 
 
 def _phase_lines(experiment: Experiment, methods: Mapping[str, Sequence[GlobalPhase]]) -> list[str]:
@@ -115,23 +161,36 @@ def _phase_lines(experiment: Experiment, methods: Mapping[str, Sequence[GlobalPh
     return [*lines, ""] if lines else []
 
 
-def median_time(curves: Sequence[Curve], threshold: float | int) -> float:
+def median_time(
+    curves: Sequence[Curve], threshold: float | int, *, is_larger_better: bool = False
+) -> float:
     """Median over seeds of the time to reach a value; infinite if half of them do not."""
-    times = sorted(curve.time_to_reach(threshold) for curve in curves)
+    times = sorted(
+        curve.time_to_reach(threshold, is_larger_better=is_larger_better) for curve in curves
+    )
     middle = len(times) // 2
     return times[middle] if len(times) % 2 else (times[middle - 1] + times[middle]) / 2
 
 
-def _time_cell(curves: Sequence[Curve], reference: Sequence[Curve], threshold: float | int) -> str:
-    time = median_time(curves, threshold)
+def _time_cell(
+    curves: Sequence[Curve],
+    reference: Sequence[Curve],
+    threshold: float | int,
+    *,
+    is_larger_better: bool,
+) -> str:
+    time = median_time(curves, threshold, is_larger_better=is_larger_better)
     text = _seconds(time) if math.isfinite(time) else "not reached"
     if time == 0:
         return "at the start"
     if reference and math.isfinite(time):
-        own = median_time(reference, threshold)
+        own = median_time(reference, threshold, is_larger_better=is_larger_better)
         if math.isfinite(own) and own > 0:
             text += f" ({time / own:.3g}x)"
-    num_reached = sum(math.isfinite(curve.time_to_reach(threshold)) for curve in curves)
+    num_reached = sum(
+        math.isfinite(curve.time_to_reach(threshold, is_larger_better=is_larger_better))
+        for curve in curves
+    )
     if 0 < num_reached < len(curves):
         text += f" [{num_reached} of {len(curves)}]"
     return text
@@ -141,9 +200,16 @@ def _final_cell(curves: Sequence[Curve]) -> str:
     finals = np.array([curve.final for curve in curves])
     if not np.isfinite(finals).all():
         return f"not finite in {int((~np.isfinite(finals)).sum())} of {len(finals)}"
-    if len(finals) == 1:
-        return f"{finals[0]:.4g}"
-    return f"{finals.mean():.4g} ± {finals.std(ddof=1):.2g}"
+    mean = f"{finals.mean():,.0f}" if _are_counts(finals) else f"{finals.mean():.4g}"
+    spread = 0.0 if len(finals) == 1 else float(finals.std(ddof=1))
+    if len(finals) == 1 or (_are_counts(finals) and spread == 0):
+        return mean
+    return f"{mean} ± {spread:.2g}"
+
+
+def _are_counts(values: Float64[np.ndarray, "seed"]) -> bool:
+    """Whether they are whole numbers that four digits would not show."""
+    return bool((values == np.round(values)).all() and (values >= 1e4).any())
 
 
 def _seconds(seconds: float) -> str:
