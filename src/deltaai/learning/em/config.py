@@ -51,8 +51,8 @@ class LatentConfig:
     encoder_depth: int = 2
     batch: int = 96
     posterior_batch: int = 24
-    learning_rate: float = 2e-3
-    model_learning_rate: float = 6e-3
+    learning_rate: float = 1e-3
+    model_learning_rate: float = 3e-3
     largest_step: float = 10.0
     temperature: float = 4.0
     tempered_share: float = 0.05
