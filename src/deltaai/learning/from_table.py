@@ -239,7 +239,8 @@ class TableLearner:
         """Steps until they gain little, or the time is over."""
         self.has_converged = False
         standing: TableStep | None = None
-        counter = self._counter = CaseCounter(cases, self.budget, self._counter)
+        counter = CaseCounter(cases, self.budget, self._counter, self.settings.seed)
+        self._counter = counter
         try:
             for standing in steps_of(counter, model, self.settings.prior):
                 if progress is not None:

@@ -106,10 +106,13 @@ class CaseCounter:
     cases : the rows.
     budget : memory and time that may be used.
     beside : what counts other rows for networks of the same structure: if it has a q, that is used.
+    seed : of draws, where counts are drawn.
     """
 
-    def __init__(self, cases: Cases, budget: Budget, beside: CaseCounter | None = None) -> None:
-        self.cases, self.budget = cases, budget
+    def __init__(
+        self, cases: Cases, budget: Budget, beside: CaseCounter | None = None, seed: int = 0
+    ) -> None:
+        self.cases, self.budget, self._seed = cases, budget, seed
         is_known = (cases.rows >= 0).all(0) if len(cases.rows) else np.zeros(cases.rows.shape[1])
         self._always = [int(v) for v in np.flatnonzero(is_known)]
         self._elimination: Elimination | None = None
@@ -187,7 +190,7 @@ class CaseCounter:
         """Count by draws, if a q for that fits; if not, exactly, however long that takes."""
         rows = torch.from_numpy(self.cases.rows[(self.cases.rows < 0).any(1)].astype(np.int64))
         try:
-            self._drawn = DrawnCounts(self.cases, RowFiller(model, rows, self.budget))
+            self._drawn = DrawnCounts(self.cases, RowFiller(model, rows, self.budget, self._seed))
         except NotAffordableError as error:
             if reason is None:
                 return

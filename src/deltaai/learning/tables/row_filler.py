@@ -12,7 +12,6 @@ from jaxtyping import Int
 from torch import Tensor
 
 from deltaai.budget import Budget
-from deltaai.errors import TimeLimitError
 from deltaai.fitting import training_cost
 from deltaai.learning.likelihood.fillings import Fillings
 from deltaai.learning.likelihood.following import Follower
@@ -93,9 +92,9 @@ class RowFiller:
             self._train(_UPDATES_AT_ONCE)
 
     def _train(self, num_updates: int) -> None:
-        if self.budget.is_over and self.budget.time_limit is not None:
-            raise TimeLimitError("a step of learning", self.budget.time_limit)
-        self._follower.follow(num_updates)
+        for _ in range(num_updates):
+            self.budget.check("a step of learning")
+            self._follower.follow(1)
 
     def fill(self, rows: Int[Tensor, "row var"], each: int) -> Fillings:
         """Fill rows in several times, weighted by the network as it is."""
