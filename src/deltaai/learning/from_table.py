@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -139,9 +139,8 @@ def learn(
     with reporting(progress, label="learning") as reports:
         learner = TableLearner(columns, wanted, settings, budget)
         found = learner.run(reports.fraction)
-    return LearnedModel.of(
-        found.model, learner.report(found, wanted.name, time.perf_counter() - start)
-    )
+    report = learner.report(found, wanted.name, 0.0)
+    return LearnedModel.of(found.model, replace(report, seconds=time.perf_counter() - start))
 
 
 @dataclass(frozen=True)
