@@ -209,6 +209,18 @@ def test_a_held_out_likelihood_that_is_estimated_says_so(monkeypatch):
         assert 0 < learned.held_out.stderr < 0.1
 
 
+def test_incomplete_rows_are_judged_by_fillings(monkeypatch):
+    rows = rows_of(grid_model("tables", seed=1), 120, missing=0.4)
+    settings = dict(steps=8, q_warmup=20, num_samples=200, held_out=0.3, evaluate_every=0)
+    known = learn_model(grid_model("tables"), rows, gradient="delta", **settings).held_out
+    monkeypatch.setattr("deltaai.learning.likelihood.held_out.MOST_ENTRIES", 0)
+    found = learn_model(grid_model("tables"), rows, gradient="delta", **settings).held_out
+    assert (found.num_rows, known.status, found.status) == (36, "exact", "estimated")
+    near = 4.5 * found.stderr + 1e-9
+    assert found.log_likelihood == pytest.approx(known.log_likelihood, abs=near)
+    assert found.stderr < 0.05
+
+
 def test_a_measure_goes_to_the_history(tmp_path):
     rows, path = rows_of(grid_model("spins", seed=1), 60), tmp_path / "run.checkpoint"
     settings = dict(gradient="exact", steps=4, evaluate_every=2, checkpoint=path)

@@ -2,6 +2,7 @@
 
 from deltaai.fitting.defaults import (
     TrainingCost,
+    columns_at_once,
     flat_log_partition,
     suitable_config,
     suitable_graph,
@@ -24,6 +25,7 @@ __all__ = [
     "TrainingCost",
     "answer_given",
     "bytes_of_samples",
+    "columns_at_once",
     "fit",
     "flat_log_partition",
     "load_sampler",

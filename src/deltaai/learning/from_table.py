@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ from deltaai.learning.report import LearnedModel, LearningReport
 from deltaai.learning.tables.cases import Cases
 from deltaai.learning.tables.chow_liu import chow_liu_parents
 from deltaai.learning.tables.columns import MOST_STATES, Bins, Columns, columns_of
+from deltaai.learning.tables.drawn_counts import EstimatedLikelihood
 from deltaai.learning.tables.expectation import (
     CaseCounter,
     TableStep,
@@ -37,6 +38,7 @@ from deltaai.learning.undirected import learn_undirected, undirected_report
 from deltaai.models import FactorGraph, Variable
 from deltaai.progress import Fraction, reporting
 from deltaai.randomness import generator_of
+from deltaai.trust import Verdict
 
 _STEPS = 200
 _LEARNING_SHARE = 0.8  # of the time; the rest is for judging
@@ -80,7 +82,8 @@ def learn(
     bins : into how many bins to cut columns of numbers, at quantiles: for all, or by name.
     prior : pseudo-rows spread evenly over each table; 0 for the largest likelihood.
     held_out : share of the rows by which the tables are judged before they see them too.
-    steps : of expectation maximisation, at most (200); or updates along a gradient (500).
+    steps : of expectation maximisation, at most (200); or updates along a gradient (500,
+        and 200 where states are drawn).
     tolerance : gain of a step, in nats a row, below which learning ends.
     restarts : how often to begin at random tables, of which the best are kept (5 with latent
         variables).
@@ -136,9 +139,8 @@ def learn(
     with reporting(progress, label="learning") as reports:
         learner = TableLearner(columns, wanted, settings, budget)
         found = learner.run(reports.fraction)
-    return LearnedModel.of(
-        found.model, learner.report(found, wanted.name, time.perf_counter() - start)
-    )
+    report = learner.report(found, wanted.name, 0.0)
+    return LearnedModel.of(found.model, replace(report, seconds=time.perf_counter() - start))
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,9 @@ class TableLearner:
         self._judges = rows[order[: self.num_held_out]]
         self._taught = rows[order[self.num_held_out :]]
         self.held_out_log_likelihood: float | None = None
+        self.verdict = Verdict("exact")
+        self._counter: CaseCounter | None = None  # that of the last climb
+        self._late: tuple[str, ...] = ()
 
     def run(self, progress: Fraction | None) -> TableStep:
         """Learn without the rows held out, be judged by them, and learn from all."""
@@ -190,14 +195,19 @@ class TableLearner:
         share = 0.5 if self.num_held_out else 0.0
         if self.num_held_out:
             taught = self._best(self._cases(self._taught), model, _part(progress, 0.0, share))
-            judges = CaseCounter(self._cases(self._judges), self.budget)
-            self.held_out_log_likelihood = _in_time(lambda: judges.log_likelihood(taught.model))
+            judges = CaseCounter(self._cases(self._judges), self.budget, self._counter)
+            if (found := _in_time(lambda: judges.judged(taught.model))) is not None:
+                self.held_out_log_likelihood, self.verdict = found.mean, found.verdict
             if not self._needs_steps:
                 return self._best(
                     self._cases(self.columns.rows), model, _part(progress, share, 1.0)
                 )
             everything = self._cases(self.columns.rows)
-            return self._climb(everything, taught.model, _part(progress, share, 1.0))
+            try:
+                return self._climb(everything, taught.model, _part(progress, share, 1.0))
+            except TimeLimitError:
+                self._late = ("the time was over before the rows held out were learned from",)
+                return taught
         return self._best(self._cases(self.columns.rows), model, progress)
 
     def _cases(self, rows: np.ndarray) -> Cases:
@@ -218,6 +228,7 @@ class TableLearner:
         found: list[TableStep] = []
         for turn in range(number):
             part = _part(progress, turn / number, (turn + 1) / number)
+            self._counter = None
             found.append(self._climb(cases, shaken(start, _SHAKEN, generator), part))
             if self.budget.is_over:
                 break
@@ -225,16 +236,15 @@ class TableLearner:
 
     def _climb(self, cases: Cases, model: FactorGraph, progress: Fraction | None) -> TableStep:
         """Steps until they gain little, or the time is over."""
-        before = -math.inf
         self.has_converged = False
         standing: TableStep | None = None
-        counter = CaseCounter(cases, self.budget)
+        counter = CaseCounter(cases, self.budget, self._counter, self.settings.seed)
+        self._counter = counter
         try:
             for standing in steps_of(counter, model, self.settings.prior):
-                gain, before = standing.objective - before, standing.objective
                 if progress is not None:
                     progress(min(standing.step / self.settings.steps, 1.0))
-                if gain < self.settings.tolerance or not self._needs_steps:
+                if standing.gain < self.settings.tolerance or not self._needs_steps:
                     self.has_converged = True
                     break
                 if standing.step >= self.settings.steps or self._learning.is_over:
@@ -250,8 +260,10 @@ class TableLearner:
     def report(self, found: TableStep, structure: str, seconds: float) -> LearningReport:
         """What there is to say of the result."""
         rows = self.columns.rows
-        final = CaseCounter(self._cases(rows), self.budget)
-        log_likelihood = _in_time(lambda: final.log_likelihood(found.model))
+        final = CaseCounter(self._cases(rows), self.budget, self._counter)
+        judged = _in_time(lambda: final.judged(found.model, is_judged=not self.num_held_out))
+        if judged is not None and not self.num_held_out:
+            self.verdict = judged.verdict
         surprise = {
             variable.name: value
             for variable, value in zip(found.model.variables, found.surprise, strict=True)
@@ -262,17 +274,27 @@ class TableLearner:
             num_held_out=self.num_held_out,
             missing_share=float((rows < 0).mean()) if rows.size else 0.0,
             num_parameters=num_parameters(found.model),
-            log_likelihood=math.nan if log_likelihood is None else log_likelihood,
+            log_likelihood=math.nan if judged is None else judged.mean,
             held_out_log_likelihood=self.held_out_log_likelihood,
             steps=found.step,
             has_converged=self.has_converged,
             surprise=dict(sorted(surprise.items(), key=lambda pair: -pair[1])),
-            notes=self.columns.notes,
+            notes=(*self.columns.notes, *self._notes(judged)),
             seconds=seconds,
+            status=self.verdict.status,
         )
 
+    def _notes(self, judged: EstimatedLikelihood | None) -> tuple[str, ...]:
+        """How counts were drawn, if they were, and what is to be doubted."""
+        if self._counter is None or not self._counter.is_estimated:
+            return self._late
+        known = "" if judged is None else f", that of all rows to ± {judged.error:.2g}"
+        how = "a sampler that follows the tables, for no exact way fits"
+        told = f"missing cells are drawn by {how}; likelihoods are estimates{known}"
+        return (told, *self._late, *self.verdict.doubts)
 
-def _in_time(work: Callable[[], float]) -> float | None:
+
+def _in_time(work: Callable[[], EstimatedLikelihood]) -> EstimatedLikelihood | None:
     """What work gives; nothing if the time is over before, for the answer does not need it."""
     try:
         return work()

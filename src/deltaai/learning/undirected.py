@@ -25,6 +25,9 @@ from deltaai.progress import Fraction
 
 _LEARNING_SHARE, _LEAST_SECONDS = 0.6, 1e-3
 _MOST_ENTRIES = 2**20  # of one table
+# Tables begin at zero and have far to go at first; that a step takes a second or two is the draws.
+# Fillings are weighted island by island, so that few of them do.
+_BY_DRAWS = {"steps": 200, "learning_rate": 0.05, "num_fillings": 4}
 _MOST_SECONDS = 60.0  # for the likelihood of all rows, which is for the report alone
 
 
@@ -46,7 +49,7 @@ def learn_undirected(
     columns, structure : variables and rows, and which variables have a table together.
     prior : a normal prior of variance 1 / prior on every entry of a log-table.
     held_out : share of the rows that judge, and are not learned from.
-    steps : updates (those of :func:`learn_model` by default).
+    steps : updates (those of :func:`learn_model` by default, and fewer, larger ones by draws).
     seed, progress : of all that is drawn; who is told how far it is.
     budget : time that may be used; most of it is for learning, the rest for judging.
     """
@@ -66,6 +69,8 @@ def learn_undirected(
     settings: dict[str, Any] = {} if steps is None else {"steps": steps}
     if gradient == "exact":  # with all rows every time, a few large steps get there
         settings |= {"optimizer": "lbfgs", "batch_size": None}
+    else:
+        settings = _BY_DRAWS | settings
     if budget.time_limit is not None:
         settings["time_limit"] = max(_LEARNING_SHARE * budget.seconds_left, _LEAST_SECONDS)
     with budget.watched("the model"):

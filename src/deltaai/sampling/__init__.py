@@ -1,6 +1,6 @@
 """Drawing states from q: by levels, along orders, given evidence; and what their weights say."""
 
-from deltaai.sampling.ancestral import sample_ancestrally
+from deltaai.sampling.ancestral import sample_ancestrally, sample_with_conditionals
 from deltaai.sampling.any_order_policy import AnyOrderPolicy
 from deltaai.sampling.conditioned import sample_sequentially
 from deltaai.sampling.evidence import AnyEvidence, EvidenceKind, FixedEvidence
@@ -33,4 +33,5 @@ __all__ = [
     "estimate_partition",
     "sample_ancestrally",
     "sample_sequentially",
+    "sample_with_conditionals",
 ]

@@ -14,15 +14,17 @@ evidence are a thousand columns of one batch. Importance weights are then
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from deltaai.conditionals import Context, Proposal
-from deltaai.sampling.levels import Schedule
+from deltaai.sampling.levels import Due, Schedule
 from deltaai.sampling.partial_states import PartialStates
 from deltaai.sampling.paths import Given
-from deltaai.sampling.policies import Policy
+from deltaai.sampling.policies import Choose, Policy
 from deltaai.watch import look
 
 
@@ -53,11 +55,37 @@ def sample_ancestrally(
     choose = policy.prepare(shape, generator, proposal.device)
     with torch.no_grad():
         partial = PartialStates(proposal, schedule, num_samples, given, context)
-        for level in schedule.levels:
-            look()
-            for due in level:
-                log_prob, is_given = partial.fill(due, choose)
-                if is_given is not None:
-                    log_prob = log_prob.masked_fill(is_given, 0)
-                log_q.index_add_(0, due.dags, log_prob)
+        for due, log_prob in _filled(partial, schedule, choose):
+            log_q.index_add_(0, due.dags, log_prob)
     return partial.states.view(proposal.layout.num_variables, *shape), log_q
+
+
+def sample_with_conditionals(
+    proposal: Proposal,
+    schedule: Schedule,
+    num_samples: int,
+    *,
+    policy: Policy,
+    generator: torch.Generator | None = None,
+    given: Given | None = None,
+) -> tuple[Int[Tensor, "var dag sample"], Float[Tensor, "var dag sample"]]:
+    """Draw the same samples; also return log q of each variable, zero where it is observed."""
+    shape = (proposal.layout.num_variables, schedule.num_dags, num_samples)
+    choose = policy.prepare(shape[1:], generator, proposal.device)
+    with torch.no_grad():
+        partial = PartialStates(proposal, schedule, num_samples, given)
+        log_q = torch.zeros(partial.states.shape, dtype=proposal.dtype, device=proposal.device)
+        for due, log_prob in _filled(partial, schedule, choose):
+            log_q.index_copy_(0, due.cells, log_prob)
+    return partial.states.view(shape), log_q.view(shape)
+
+
+def _filled(
+    partial: PartialStates, schedule: Schedule, choose: Choose
+) -> Iterator[tuple[Due, Float[Tensor, "pair sample"]]]:
+    """Fill states in, level by level: what was due, and its log q, zero where it is observed."""
+    for level in schedule.levels:
+        look()
+        for due in level:
+            log_prob, is_given = partial.fill(due, choose)
+            yield due, log_prob if is_given is None else log_prob.masked_fill(is_given, 0)

@@ -8,7 +8,8 @@ and importance weights know by how much:
     E_p[ ∇ log p~ ] ≈ Σ_i w̄_i ∇ log p~(x_i),    x_i ~ q,   w̄_i ∝ p~(x_i) / q(x_i)
 
 By default states are weighted, with weights that sum to one, in the negative phase over all draws
-and in the positive one over the fillings of each row: the bias of a q that is a little off turns
+and in the positive one over the fillings of each row, island by island
+(:mod:`deltaai.learning.likelihood.fillings`): the bias of a q that is a little off turns
 into variance that falls with the number of draws. Unweighted, what q has not learned yet stays in
 the gradient, however many are drawn: on 3 x 3 grids with strong factors and three cells in ten
 missing, the largest error of the gradient was three times that of the weighted one, and the same
@@ -27,7 +28,12 @@ import torch
 from jaxtyping import Float64, Int
 from torch import Tensor
 
-from deltaai.learning.likelihood.expectations import Expectation, WeightedStates
+from deltaai.learning.likelihood.expectations import (
+    Expectation,
+    WeightedFactors,
+    WeightedStates,
+)
+from deltaai.learning.likelihood.fillings import Fillings
 from deltaai.learning.likelihood.following import Follower
 from deltaai.learning.likelihood.gradients import GradientSettings, PhasedGradient
 from deltaai.learning.likelihood.rows import LearningRows
@@ -71,15 +77,19 @@ class DeltaGradient(PhasedGradient):
         return WeightedStates(states, flattened_weights(log_weights[None]).squeeze(0))
 
     def filled(self, incomplete: Int[Tensor, "chosen"], share: float) -> Expectation:
-        """States of q given the observed cells, weighted within each row."""
+        """States of q given the observed cells, weighted within each island of a row."""
         rows, each = self.rows.states[incomplete], self.settings.num_fillings
-        states, log_weights = self.follower.fill(rows, each, self.generator)
-        by_row = log_weights.view(len(rows), each)
-        self._report["ess_filled"] = ess_fraction(by_row)
+        found = self.follower.fill(rows, each, self.generator)
+        self._report["ess_filled"] = found.effective_share
+        states, part = found.states.flatten(0, 1), share / len(rows)
         if not self.settings.is_weighted:
             return WeightedStates.even(states, share)
-        weights = by_row.softmax(1) * (share / len(rows))
-        return WeightedStates(states, weights.flatten())
+        weights = tuple(part * found.weights_of(group) for group in self.model.groups)
+        return WeightedFactors(states, weights)
+
+    def fillings(self, rows: Int[Tensor, "row var"], each: int) -> Fillings:
+        """Rows filled in by q as it is."""
+        return self.follower.fill(rows, each, self.generator)
 
     def weighted_samples(self, num_samples: int) -> WeightedSamples:
         """States of q as it is, with their weights."""

@@ -4,9 +4,9 @@ The gradient of the mean log-likelihood of rows (equation key ``ebm-gradient``) 
 
     E_data[ ∇ log p~(x) ] - E_p[ ∇ log p~(x) ],    log p~(x) = Σ_k log φ_k(x_{S_k}),
 
-so all that a method must supply is two expectations. An expectation is held either as weighted
-states or as expected counts of every factor's joint states; both turn into a number whose
-gradient reaches the parameters of any kind of factor.
+so all that a method must supply is two expectations. An expectation is held as weighted states,
+with one weight or one for each factor, or as expected counts of every factor's joint states; all
+turn into a number whose gradient reaches the parameters of any kind of factor.
 """
 
 from __future__ import annotations
@@ -52,6 +52,28 @@ class WeightedStates(Expectation):
     def log_score(self, model: FactorGraph) -> Float[Tensor, ""]:
         """Sum of the log scores of all states, each times its weight."""
         return (self.weights * model.log_score(self.states).double()).sum()
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedFactors(Expectation):
+    """States that have a weight for each factor.
+
+    Parameters
+    ----------
+    states : full states.
+    by_group : for each group of the model, weights of its factors at each state.
+    """
+
+    states: Int[Tensor, "sample var"]
+    by_group: tuple[Float[Tensor, "factor sample"], ...]
+
+    def log_score(self, model: FactorGraph) -> Float[Tensor, ""]:
+        """Sum of the log-values of all factors at all states, each times its weight."""
+        total = torch.zeros((), dtype=torch.float64, device=model.device)
+        columns = model.columns(self.states)
+        for group, weights in zip(model.groups, self.by_group, strict=True):
+            total = total + (weights * group.log_values(columns).double()).sum()
+        return total
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,8 @@
 q's objective reads p live (:class:`~deltaai.models.Target`), and its logits contain p's own
 log-factors, so that most of a move of p is known to q before any update. The training loop is that
 of ``fit`` (:class:`~deltaai.training.Trainer`); here it is only told how far to go. With incomplete
-rows one q serves both phases: it is trained for no evidence and for the patterns of the rows.
+rows it is trained given what they show, and one q serves both phases of a gradient: then half of
+its columns have no evidence.
 """
 
 from __future__ import annotations
@@ -12,19 +13,29 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from jaxtyping import Float64, Int
+from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
-from deltaai.fitting import SamplerSpec, suitable_config, suitable_graph, suitable_hidden
+from deltaai.fitting import (
+    EvidenceFor,
+    SamplerSpec,
+    columns_at_once,
+    suitable_config,
+    suitable_graph,
+    suitable_hidden,
+)
+from deltaai.learning.likelihood.fillings import Fillings
 from deltaai.learning.likelihood.gradients import GradientSettings
-from deltaai.learning.likelihood.row_patterns import RowPatterns
 from deltaai.learning.likelihood.rows import LearningRows
-from deltaai.models import FactorGraph
-from deltaai.sampling import ON_POLICY, Given, Source, sample_ancestrally
+from deltaai.learning.likelihood.shown_cells import ShownCells
+from deltaai.learning.missing_islands import island_labels
+from deltaai.models import FactorGraph, Target
+from deltaai.sampling import ON_POLICY, DataValues, Given, Source, sample_with_conditionals
 from deltaai.threads import limited_threads
 from deltaai.training import Trainer, phases_of
 
 _LEAST_HIDDEN = 16
+_EMPTY_SHARE = 0.5  # of columns, without evidence, where q serves both phases
 
 
 class Follower:
@@ -35,12 +46,25 @@ class Follower:
     model : p, which somebody moves.
     rows : whose missing cells q is to fill in.
     settings : how q is trained.
+    empty_share : share of the columns that q is trained at without evidence, if rows give some.
+    smoothing : what zeros of p are floored at where q is trained; weights know them.
     """
 
-    def __init__(self, model: FactorGraph, rows: LearningRows, settings: GradientSettings) -> None:
-        evidence = RowPatterns(rows.states[~rows.is_complete] >= 0) if rows.has_missing else None
+    def __init__(
+        self,
+        model: FactorGraph,
+        rows: LearningRows,
+        settings: GradientSettings,
+        empty_share: float = _EMPTY_SHARE,
+        smoothing: float | None = None,
+    ) -> None:
+        evidence, values = None, None
+        if rows.has_missing:
+            evidence = ShownCells(empty_share)
+            values = DataValues(rows.states[~rows.is_complete])
         hidden = max(suitable_hidden(model, "local"), _LEAST_HIDDEN)
-        spec = SamplerSpec(hidden=hidden, evidence=None if evidence is None else "any")
+        shown: EvidenceFor = None if evidence is None else "any"
+        spec = SamplerSpec(hidden=hidden, evidence=shown, smoothing=smoothing)
         proposal, orders = spec.build(model, suitable_graph(model), seed=settings.seed)
         config = suitable_config(
             model,
@@ -56,8 +80,10 @@ class Follower:
             evaluate_every=0,
             target_ess=None,
         )
-        self.proposal = proposal
-        self.source = Source(proposal, orders, evidence)
+        self.model, self.proposal = model, proposal
+        self._graph = model.markov_graph()
+        # Rows say what is observed, and as what; the rest of a column is q's.
+        self.source = Source(proposal, orders, evidence, values, values_share=0.0)
         self.trainer = Trainer(phases_of(config, self.source), config)
         self.source.redraw(self.trainer.rng)
 
@@ -65,6 +91,10 @@ class Follower:
         """Train q for p as it is."""
         with torch.enable_grad(), limited_threads(1):
             self.trainer.advance(num_updates)
+
+    def show(self, rows: Int[Tensor, "row var"]) -> None:
+        """Train q given what these rows show from now on; they must have missing cells."""
+        self.source.values = DataValues(rows)
 
     def draw(
         self, num_samples: int, generator: torch.Generator
@@ -74,16 +104,32 @@ class Follower:
             columns, log_q = self.source.usual(self.proposal, num_samples, generator)
         return self._weighted(columns, log_q)
 
-    def fill(
+    def fill(self, rows: Int[Tensor, "row var"], each: int, generator: torch.Generator) -> Fillings:
+        """Fill each row in several times, weighted by p as it is."""
+        labels = island_labels((rows < 0).cpu().numpy(), self._graph)
+        num_rows, num_variables = rows.shape
+        at_once = max(columns_at_once(self.proposal.layout) // each, 1)
+        parts = [self._drawn(part, each, generator) for part in torch.split(rows, at_once)]
+        states, log_q = (torch.cat(some, 1).T for some in zip(*parts, strict=True))
+        shape = (num_rows, each, num_variables)
+        with torch.no_grad():
+            return Fillings.of(
+                Target(self.model).now(torch.float64),
+                states.reshape(shape),
+                log_q.double().reshape(shape),
+                torch.from_numpy(labels).to(rows.device, torch.long),
+            )
+
+    def _drawn(
         self, rows: Int[Tensor, "row var"], each: int, generator: torch.Generator
-    ) -> tuple[Int[Tensor, "filling var"], Float64[Tensor, "filling"]]:
-        """Fill each row in several times; fillings of a row stand side by side."""
+    ) -> tuple[Int[Tensor, "var filling"], Float[Tensor, "var filling"]]:
+        """States with the missing cells filled in, and log q of each cell that was."""
         assert self.source.schedule is not None
         columns = rows.repeat_interleave(each, 0).T.contiguous()
         observed = columns >= 0
         given = Given(columns.clamp(min=0), observed, self.source.known(observed))
         with limited_threads(1):
-            drawn, log_q = sample_ancestrally(
+            drawn, log_q = sample_with_conditionals(
                 self.proposal,
                 self.source.schedule,
                 columns.shape[1],
@@ -91,7 +137,7 @@ class Follower:
                 generator=generator,
                 given=given,
             )
-        return self._weighted(drawn.flatten(1), log_q.flatten())
+        return drawn.flatten(1), log_q.flatten(1)
 
     def _weighted(
         self, columns: Int[Tensor, "var batch"], log_q: Tensor

@@ -28,6 +28,7 @@ from deltaai.arguments import (
     checked_seed,
 )
 from deltaai.learning.likelihood.expectations import Expectation, WeightedStates
+from deltaai.learning.likelihood.fillings import Fillings
 from deltaai.learning.likelihood.rows import LearningRows
 from deltaai.models import FactorGraph
 from deltaai.randomness import generator_of
@@ -94,6 +95,10 @@ class Gradient(ABC):
 
     def weighted_samples(self, num_samples: int) -> WeightedSamples | None:
         """Weighted states of p as it is, where the gradient can draw some: for log Z."""
+        return None
+
+    def fillings(self, rows: Int[Tensor, "row var"], each: int) -> Fillings | None:
+        """Rows filled in several times and weighted, where the gradient can do so."""
         return None
 
     def report(self) -> dict[str, float]:

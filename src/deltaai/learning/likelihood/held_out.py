@@ -5,8 +5,9 @@
 Both terms are exact where the tables are small. Elsewhere log Z is estimated by weighted samples,
 those of the gradient's q if it has one, and of messages or annealed chains otherwise
 (:func:`deltaai.trust.second_opinion`); when a run ends, the former are held against the latter.
-Complete rows then need nothing else. Incomplete ones are left out of an estimate, and counted, for
-each of them would need a log Z of its own.
+Complete rows then need nothing else. log Z(e_n) of incomplete ones is estimated by fillings of q
+(:mod:`deltaai.learning.likelihood.fillings`), some of which second opinions are held against when a
+run ends; of gradients without a q such rows are left out.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from deltaai.budget import Budget
 from deltaai.errors import MemoryLimitError
 from deltaai.exact import RowInference
 from deltaai.graphs import Elimination
+from deltaai.learning.likelihood.fillings import RowEstimate
 from deltaai.learning.likelihood.gradients import Gradient
 from deltaai.learning.likelihood.pseudo_likelihood import log_pseudo_likelihood
+from deltaai.learning.likelihood.row_trust import judge_rows
 from deltaai.learning.likelihood.rows import MISSING, LearningRows
 from deltaai.models import FactorGraph, Target, on_cpu
 from deltaai.trust import (
@@ -35,10 +39,14 @@ from deltaai.trust import (
     second_opinion,
     verdict,
 )
+from deltaai.watch import seconds_left
 
 # Entries of the tables of all rows up to which log Z is computed: some seconds.
 MOST_ENTRIES = 2**26
 _SAMPLES = 4000
+_FILLINGS, _MOST_FILLINGS = 16, 64  # of an incomplete row, in the course of learning and at its end
+_ROWS_AT_ONCE = 64
+_LEAST_SECONDS = 1e-3
 
 
 @dataclass(frozen=True)
@@ -47,9 +55,9 @@ class HeldOutLikelihood:
 
     Parameters
     ----------
-    log_likelihood : of the rows, or of the complete ones among them if it is estimated; NaN if
-        there are none.
-    stderr : what estimating log Z adds to its error; 0 if that is exact.
+    log_likelihood : of the rows, or of the complete ones among them if it is estimated and nobody
+        fills in the others; NaN if there are none.
+    stderr : what estimating log Z, also those of rows, adds to its error; 0 if that is exact.
     pseudo : mean log-pseudo-likelihood of all rows.
     verdict : ``"exact"``, or how far the estimate can be trusted, and why.
     num_rows : rows that the likelihood is of.
@@ -113,14 +121,38 @@ class HeldOut:
             log_likelihoods = self._exact(on_cpu(now))
             count, mean = len(log_likelihoods), float(log_likelihoods.mean())
             return HeldOutLikelihood(mean, 0.0, pseudo, Verdict("exact"), count)
-        complete = self.rows.states[self.rows.is_complete]
         found, judged = self._estimated(on_cpu(now), is_last=is_last)
-        if found is None or not len(complete):
-            return HeldOutLikelihood(math.nan, math.inf, pseudo, judged, len(complete))
-        score = float(now.log_score(complete).mean())
-        estimate = found.estimate
-        mean = score - estimate.log_partition
-        return HeldOutLikelihood(mean, estimate.stderr, pseudo, judged, len(complete))
+        scores, rows_judged = self._scores(now, is_last=is_last)
+        count = len(scores.log_partition)
+        if found is None or not count:
+            return HeldOutLikelihood(math.nan, math.inf, pseudo, judged, count)
+        if rows_judged is not None:
+            judged = _both(judged, rows_judged)
+        estimate, weights = found.estimate, torch.ones_like(scores.log_partition)
+        mean = float(scores.log_partition.mean()) - estimate.log_partition
+        error = math.hypot(estimate.stderr, scores.mean_error(weights))
+        return HeldOutLikelihood(mean, error, pseudo, judged, count)
+
+    def _scores(self, now: FactorGraph, *, is_last: bool) -> tuple[RowEstimate, Verdict | None]:
+        """Log Z of each row: known of complete ones, and estimated of others by fillings."""
+        complete = self.rows.states[self.rows.is_complete]
+        score = now.log_score(complete).double().cpu()
+        known = RowEstimate(score, torch.zeros_like(score), torch.zeros_like(score))
+        incomplete = self.rows.states[~self.rows.is_complete]
+        if not len(incomplete):
+            return known, None
+        parts: list[RowEstimate] = []
+        for some in torch.split(incomplete, _ROWS_AT_ONCE):
+            filled = self.gradient.fillings(some, _MOST_FILLINGS if is_last else _FILLINGS)
+            if filled is None:
+                return known, None
+            parts.append(filled.estimate().cpu())
+        estimated, judged = RowEstimate.joined(parts), None
+        if is_last:
+            judged = judge_rows(
+                on_cpu(now), incomplete.cpu(), estimated, self.generator, _time_left()
+            )
+        return RowEstimate.joined((known, estimated)), judged
 
     def _exact(self, now: FactorGraph) -> Float64[Tensor, "row"]:
         states = self.rows.states.cpu()
@@ -142,7 +174,7 @@ class HeldOut:
         drawn = self.gradient.weighted_samples(_SAMPLES)
         if drawn is not None and not is_last:
             return drawn, verdict(judge_samples(drawn, drawn))
-        opinion = second_opinion(now, {}, self.generator)
+        opinion = second_opinion(now, {}, self.generator, budget=_time_left())
         if drawn is None:
             doubts = () if opinion is None else judge_samples(opinion, opinion)
             return opinion, verdict(doubts) if opinion is not None else UNJUDGED
@@ -160,3 +192,17 @@ class HeldOut:
         self._elimination = engine.elimination
         num_tables = 1 + int((~self.rows.is_complete).sum())
         return bool(engine.cost.total_entries * num_tables <= MOST_ENTRIES)
+
+
+def _both(one: Verdict, other: Verdict) -> Verdict:
+    """What is to be thought of a difference of two estimates."""
+    shares = [found.visible_share for found in (one, other) if found.visible_share is not None]
+    return verdict(
+        one.doubts, other.doubts, visible_share=max(shares) if len(shares) == 2 else None
+    )
+
+
+def _time_left() -> Budget:
+    """What judging may use: the time that whoever called has left."""
+    left = seconds_left()
+    return Budget.of(None, max(left, _LEAST_SECONDS) if left < math.inf else None)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from deltaai.errors import ConfigError, Setting, TrainingError, shown
+from deltaai.errors import ConfigError, Setting, TimeLimitError, TrainingError, shown
 from deltaai.learning.likelihood.config import LikelihoodConfig
 from deltaai.learning.likelihood.gradients import Gradient, all_of
 from deltaai.learning.likelihood.held_out import HeldOut, HeldOutLikelihood
@@ -91,7 +92,8 @@ class Learner:
         if config.patience is not None and self.best is not None:
             self._set(self.best[1])
         if self.held_out is not None:
-            self.judged = self.held_out.measure(is_last=True)
+            with suppress(TimeLimitError):  # what was learned does not depend on it
+                self.judged = self.held_out.measure(is_last=True)
 
     @property
     def is_done(self) -> bool:

@@ -6,8 +6,9 @@ k, given what each row shows, and a Dirichlet prior of α pseudo-rows spread eve
     p(v = k | parents = s)  <-  (N_v(s, k) + α / |table|) / Σ_j (N_v(s, j) + α / |table|)
 
 raises  Σ_rows log p(row) + Σ_v Σ_s,k α / |table| log p(k | s)  in every step, and ends after one
-where all cells are known. All rows are counted at once (:meth:`RowInference.expected_counts`).
-Rows that are alike are one row with a weight.
+where all cells are known. All rows are counted at once (:meth:`RowInference.expected_counts`), or
+island by island; where neither fits, counts are drawn
+(:mod:`deltaai.learning.tables.drawn_counts`). Rows that are alike are one row with a weight.
 """
 
 from __future__ import annotations
@@ -26,11 +27,16 @@ from deltaai.errors import MemoryLimitError, ModelError, NotAffordableError
 from deltaai.exact import RowInference
 from deltaai.graphs import Elimination
 from deltaai.learning.tables.cases import Cases, Counted
+from deltaai.learning.tables.drawn_counts import DrawnCounts, EstimatedLikelihood
 from deltaai.learning.tables.islands import Islands
+from deltaai.learning.tables.row_filler import RowFiller
 from deltaai.models import ConditionalTable, ConditionalTableGroup, FactorGraph, Variable
+from deltaai.trust import Verdict
 
 _MOST_ENTRIES = 2**24  # of one table
 _WORTH_A_LOOK = 1.0  # seconds; where all rows take less, nothing else is tried
+_LONGEST_STEP = 100.0  # seconds; where exact counts take longer, they are drawn
+_WINDOW, _FARTHEST = 5, 2.0  # steps whose mean objective is compared, and errors that are noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +49,7 @@ class TableStep:
     step : number of steps.
     log_likelihood : mean over the rows, of the network before the step.
     objective : the same with the prior, which no step may lower.
+    gain : what the step before raised it by; of estimates, each of the last steps, beyond noise.
     surprise : of each variable, its part of the negative log-likelihood as expected.
     """
 
@@ -50,6 +57,7 @@ class TableStep:
     step: int
     log_likelihood: float
     objective: float
+    gain: float
     surprise: tuple[float, ...]
 
 
@@ -97,27 +105,49 @@ class CaseCounter:
     ----------
     cases : the rows.
     budget : memory and time that may be used.
+    beside : what counts other rows for networks of the same structure: if it has a q, that is used.
+    seed : of draws, where counts are drawn.
     """
 
-    def __init__(self, cases: Cases, budget: Budget) -> None:
-        self.cases, self.budget = cases, budget
+    def __init__(
+        self, cases: Cases, budget: Budget, beside: CaseCounter | None = None, seed: int = 0
+    ) -> None:
+        self.cases, self.budget, self._seed = cases, budget, seed
         is_known = (cases.rows >= 0).all(0) if len(cases.rows) else np.zeros(cases.rows.shape[1])
         self._always = [int(v) for v in np.flatnonzero(is_known)]
         self._elimination: Elimination | None = None
         self._islands: Islands | None = None
+        self._drawn: DrawnCounts | None = None
+        if (
+            beside is not None
+            and beside._drawn is not None
+            and len(self._always) < cases.rows.shape[1]
+        ):
+            self._drawn = DrawnCounts(cases, beside._drawn.filler)
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether counts are drawn."""
+        return self._drawn is not None
 
     def counted(self, model: FactorGraph) -> Counted:
         """Log-likelihood of the cases, and expected counts for each group of the model."""
         try:
-            if self._elimination is None and self._islands is None:
-                self._choose(model)
+            self._settle(model)
             return self._counted(model)
         except MemoryLimitError as error:
             raise NotAffordableError(
                 f"missing cells cannot be filled in exactly with this structure: {error}"
             ) from None
 
+    def _settle(self, model: FactorGraph) -> None:
+        """Decide how to count, the first time."""
+        if self._elimination is None and self._islands is None and self._drawn is None:
+            self._choose(model)
+
     def _counted(self, model: FactorGraph) -> Counted:
+        if self._drawn is not None:
+            return self._drawn.counted(model)
         if self._islands is not None:
             return self._islands.counted(model)
         engine = RowInference(
@@ -140,7 +170,7 @@ class CaseCounter:
         return Counted(total, tuple(counts))
 
     def _choose(self, model: FactorGraph) -> None:
-        """All rows in one tree of cliques, or island by island: what takes less time."""
+        """All rows in one tree of cliques, or island by island, whatever takes less; or draws."""
         limit = self.budget.memory
         seconds, reason = math.inf, None
         try:
@@ -151,14 +181,35 @@ class CaseCounter:
             reason = error
         if seconds > _WORTH_A_LOOK:
             islands = Islands(model, self.cases, self.budget)
-            if islands.seconds(limit) < seconds:
-                self._islands, reason = islands, None
-        if reason is not None:
-            raise reason
+            if (by_islands := islands.seconds(limit)) < seconds:
+                self._islands, reason, seconds = islands, None, by_islands
+        if seconds > _LONGEST_STEP:
+            self._draw(model, reason)
+
+    def _draw(self, model: FactorGraph, reason: MemoryLimitError | None) -> None:
+        """Count by draws, if a q for that fits; if not, exactly, however long that takes."""
+        rows = torch.from_numpy(self.cases.rows[(self.cases.rows < 0).any(1)].astype(np.int64))
+        try:
+            self._drawn = DrawnCounts(self.cases, RowFiller(model, rows, self.budget, self._seed))
+        except NotAffordableError as error:
+            if reason is None:
+                return
+            raise NotAffordableError(
+                f"missing cells cannot be filled in exactly with this structure: {reason}; nor by "
+                f"draws: {error}"
+            ) from None
 
     def log_likelihood(self, model: FactorGraph) -> float:
         """Mean log-likelihood of the rows."""
-        return self.counted(model).log_likelihood / self.cases.num_rows
+        return self.judged(model, is_judged=False).mean
+
+    def judged(self, model: FactorGraph, *, is_judged: bool = True) -> EstimatedLikelihood:
+        """Mean log-likelihood of the rows, with its error and how far it can be trusted."""
+        self._settle(model)
+        if self._drawn is not None:
+            return self._drawn.likelihood(model, is_judged=is_judged)
+        mean = self.counted(model).log_likelihood / self.cases.num_rows
+        return EstimatedLikelihood(mean, 0.0, Verdict("exact"))
 
 
 def steps_of(
@@ -167,11 +218,12 @@ def steps_of(
     prior: float,
 ) -> Iterator[TableStep]:
     """Expectation and maximisation in turn, for ever; what comes first is after one step."""
-    step = 0
+    step, objectives = 0, list[float]()
     while True:
         found = counter.counted(model)
         num_rows, likelihood = counter.cases.num_rows, found.log_likelihood
         objective = likelihood + _log_prior(model, prior)
+        objectives.append(objective / num_rows)
         step += 1
         after = maximised(model, found.by_group, prior)
         surprise = _surprise(after, found.by_group)
@@ -179,10 +231,29 @@ def steps_of(
             after,
             step,
             likelihood / num_rows,
-            objective / num_rows,
+            objectives[-1],
+            _gain(objectives, is_estimated=counter.is_estimated),
             tuple(one / num_rows for one in surprise),
         )
         model = after
+
+
+def _gain(objectives: Sequence[float], *, is_estimated: bool) -> float:
+    """What a step raised the objective by; nothing if that cannot be told from noise.
+
+    >>> _gain([1.0, 1.5], is_estimated=False), _gain([1.0, 1.5], is_estimated=True)
+    (0.5, inf)
+    >>> _gain([1.0, 1.2, 0.9, 1.1, 1.0] * 2, is_estimated=True)
+    0.0
+    """
+    if not is_estimated:
+        return objectives[-1] - objectives[-2] if len(objectives) > 1 else math.inf
+    if len(objectives) < 2 * _WINDOW:
+        return math.inf
+    early, late = np.array(objectives[-2 * _WINDOW :]).reshape(2, _WINDOW)
+    gain = float(late.mean() - early.mean())
+    noise = math.sqrt((early.var(ddof=1) + late.var(ddof=1)) / _WINDOW)
+    return gain / _WINDOW if gain > _FARTHEST * noise else 0.0
 
 
 def maximised(

@@ -24,7 +24,8 @@ from torch import Tensor
 
 from deltaai.budget import Budget
 from deltaai.exact import RowInference, exact_cost
-from deltaai.graphs import Elimination, UndirectedGraph, eliminate, min_fill_order
+from deltaai.graphs import Elimination, eliminate, min_fill_order
+from deltaai.learning.missing_islands import island_labels
 from deltaai.learning.tables.cases import MISSING, Cases, Counted
 from deltaai.models import FactorGraph
 
@@ -148,7 +149,7 @@ class Islands:
     def _found(self) -> Iterator[Island]:
         """Connected sets of missing variables, and the rows that have each."""
         rows, weights = self.cases.rows, self.cases.weights.numpy()
-        labels = _labels(rows < 0, self._graph)
+        labels = island_labels(rows < 0, self._graph)
         row, variable = np.nonzero(rows < 0)
         cell = row * rows.shape[1] + labels[row, variable]
         drawn = np.random.default_rng(0).integers(1, 2**62, size=(rows.shape[1],))
@@ -256,19 +257,3 @@ def _summed(
         else:
             table += summed.sum(0)
     return float((total * island.weights).sum())
-
-
-def _labels(is_missing: np.ndarray, graph: UndirectedGraph) -> np.ndarray:
-    """For each missing cell the smallest variable of its island; large numbers elsewhere."""
-    num_variables = is_missing.shape[1]
-    labels = np.where(is_missing, np.arange(num_variables), num_variables).astype(np.int32)
-    neighbours = [np.array(graph.neighbours(v), dtype=np.int64) for v in range(num_variables)]
-    is_changing = True
-    while is_changing:
-        before = labels.copy()
-        for variable, around in enumerate(neighbours):
-            if len(around):
-                smallest = np.minimum(labels[:, variable], labels[:, around].min(1))
-                labels[:, variable] = np.where(is_missing[:, variable], smallest, num_variables)
-        is_changing = bool((labels != before).any())
-    return labels
