@@ -252,12 +252,12 @@ def test_gibbs_leaves_the_posterior_as_it_is():
     assert chi_square < 44
 
 
-QUICK = {("delta-partial", "many"), ("tb", "one"), ("mean-field", "one")}
+QUICK = {("delta", "one"), ("delta-partial", "many"), ("tb", "one")}
 CASES = [
     pytest.param(
         method,
         orders,
-        marks=[] if method == "delta" or (method, orders) in QUICK else [pytest.mark.slow],
+        marks=[] if (method, orders) in QUICK else [pytest.mark.slow],
     )
     for method in STEPS
     for orders in ("one", "many")
