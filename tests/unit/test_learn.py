@@ -182,7 +182,7 @@ def test_a_grid_on_the_command_line_is_written_as_uai(run, tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("a,b,c,d\n" + "0,0,1,1\n1,1,0,0\n0,1,1,0\n0,0,0,?\n" * 20)
     code, _, err = run("learn", path, "-o", tmp_path / "m.bif", "--structure", "grid 2x2")
-    assert (code, "write a .uai file" in " ".join(err.split())) == (2, True)
+    assert (code, "write a .dai file" in " ".join(err.split())) == (2, True)
     code, out, err = run("learn", path, "-o", tmp_path / "m.uai", "--structure", "grid 2x2")
     assert code == 0, err
     assert "exact gradient" in " ".join(out.split())

@@ -11,10 +11,8 @@ from deltaai.cli.outputs import Output, check_outputs
 from deltaai.cli.progress import bars
 from deltaai.cli.tables import STANDARD_INPUT, standard_input
 from deltaai.errors import ConfigError
-from deltaai.io import DataTable, data_from_csv, data_from_stream, write
+from deltaai.io import DataTable, data_from_csv, data_from_stream, model_suffixes, write
 from deltaai.learning import LearnedModel, learn, structure_of
-
-_FORMATS = (".bif", ".uai", ".bif.gz", ".uai.gz")
 
 
 def run_learn(
@@ -35,12 +33,13 @@ def run_learn(
     budget: Budget,
 ) -> None:
     """Read, learn, write the model and say what was learned."""
-    check_outputs([Output("--output", output, "models", _FORMATS)], [file])
+    written = tuple(model_suffixes(is_written=True))
+    check_outputs([Output("--output", output, "models", written)], [file])
     wanted = structure_of(structure)
     if not wanted.is_directed and ".bif" in output.suffixes:
         raise ConfigError(
             f"--structure {structure!r} has no directions, and {output} would hold a Bayesian "
-            "network: write a .uai file"
+            "network: write a .dai file, or a .uai file, which has no names"
         )
     with budget.watched(f"the data in {file}"):
         data = _read(file, missing, budget)

@@ -128,7 +128,10 @@ def learn(
         ),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="OUT", help="The .bif or .uai file to write.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="OUT", help="The file to write: .bif, .uai or .dai."
+        ),
     ],
     structure: Annotated[
         str,

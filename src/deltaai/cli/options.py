@@ -27,15 +27,15 @@ def _check_seconds(seconds: float | None) -> float | None:
 ModelFile = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", help="Model: .uai or .bif, also with .gz, or the name of an example."
+        metavar="FILE", help="Model: .uai or .bif (also with .gz), .dai, or the name of an example."
     ),
 ]
 SourceFile = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
-        help="Model (.uai or .bif, also with .gz, or the name of an example), or sampler (.dai) "
-        "by `fit`.",
+        help="Model (.uai or .bif, also with .gz, .dai by `learn`, or the name of an example), or "
+        "sampler (.dai) by `fit`.",
     ),
 ]
 EvidenceWords = Annotated[

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltaai.errors import FormatError, Setting, TrainingError, one_line
-from deltaai.training.checkpoint import load_tensors, save_tensors
+from deltaai.io import load_tensors, save_tensors
 from deltaai.training.kept import Kept
 from deltaai.training.nested_state import pack_state, unpack_state
 
