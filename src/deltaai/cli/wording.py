@@ -18,6 +18,7 @@ _WITH_OPTION = frozenset(
         "memory_limit",
         "method",
         "metrics",
+        "missing",
         "num_samples",
         "objective",
         "of",

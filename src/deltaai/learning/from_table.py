@@ -333,9 +333,15 @@ def _latent(
             Setting("latent"),
             f" is {shown(latent)}: give names and numbers of states, as {{'a': 3}}",
         )
-    given = structure.variables or {}
-    names = [_checked_name("latent", name) for name in latent]
-    return {
-        name: given.get(name) or Variable(name, states)
-        for name, states in zip(names, latent.values(), strict=True)
-    }
+    found = {}
+    for name, states in latent.items():
+        asked = Variable(_checked_name("latent", name), states)
+        given = (structure.variables or {}).get(name, asked)
+        if asked.num_states != given.num_states:
+            raise ConfigError(
+                Setting("latent"),
+                f" gives {name!r} {asked.num_states} states, and in the structure {name!r} has the "
+                f"states {', '.join(given.states[:8])}: give as many",
+            )
+        found[name] = given
+    return found

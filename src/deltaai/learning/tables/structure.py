@@ -15,7 +15,14 @@ from pathlib import Path
 
 from deltaai.arguments import checked_items
 from deltaai.errors import ConfigError, ModelError, Setting, did_you_mean, shown
-from deltaai.io import describe_cycle, directed_cycle, is_there, read, why_not_bayesian
+from deltaai.io import (
+    describe_cycle,
+    directed_cycle,
+    example,
+    is_there,
+    read,
+    why_not_bayesian,
+)
 from deltaai.models import FactorGraph, Variable
 
 _GRID = re.compile(r"grid[ :]?(\d{1,4})\s*x\s*(\d{1,4})", re.IGNORECASE)
@@ -117,7 +124,7 @@ def _of_text(text: str) -> Structure:
     if grid := _GRID.fullmatch(text.strip()):
         return Structure({}, grid=(int(grid[1]), int(grid[2])))
     path = Path(text)
-    if not path.suffix and not is_there(path):
+    if not path.suffix and not is_there(path) and text not in example():
         raise ConfigError(
             Setting("structure"),
             f" is {text!r}{did_you_mean(text, (CHOW_LIU, INDEPENDENT))}: give 'chow-liu', "
