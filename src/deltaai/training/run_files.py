@@ -93,7 +93,7 @@ def read_state(
     try:
         if metadata.get("identity") != dict(identity):
             raise TrainingError(
-                f"{path} belongs to {others}; start anew, or give the model it was made for"
+                f"{path} belongs to {others}; start anew, or give what it was made for"
             )
         theirs, ours = metadata["config"], dict(settings)
         changed = [name for name in ours if theirs.get(name) != ours[name] and name not in free]

@@ -1,11 +1,11 @@
 """Tables of a Bayesian network from rows with missing cells, by expectation maximisation.
 
 With N_v(s, k) the expected number of rows in which the parents of v are in state s and v in state
-k, given what each row shows, and a Dirichlet prior of α pseudo-rows spread evenly over each table,
+k, given what each row shows, and A_v(s, k) pseudo-rows (a Dirichlet prior),
 
-    p(v = k | parents = s)  <-  (N_v(s, k) + α / |table|) / Σ_j (N_v(s, j) + α / |table|)
+    p(v = k | parents = s)  <-  (N_v(s, k) + A_v(s, k)) / Σ_j (N_v(s, j) + A_v(s, j))
 
-raises  Σ_rows log p(row) + Σ_v Σ_s,k α / |table| log p(k | s)  in every step, and ends after one
+raises  Σ_rows log p(row) + Σ_v Σ_s,k A_v(s, k) log p(k | s)  in every step, and ends after one
 where all cells are known. All rows are counted at once (:meth:`RowInference.expected_counts`).
 Rows that are alike are one row with a weight.
 """
@@ -27,6 +27,7 @@ from deltaai.exact import RowInference
 from deltaai.graphs import Elimination
 from deltaai.learning.tables.cases import Cases, Counted
 from deltaai.learning.tables.islands import Islands
+from deltaai.learning.tables.prior import Prior
 from deltaai.models import ConditionalTable, ConditionalTableGroup, FactorGraph, Variable
 
 _MOST_ENTRIES = 2**24  # of one table
@@ -44,6 +45,7 @@ class TableStep:
     log_likelihood : mean over the rows, of the network before the step.
     objective : the same with the prior, which no step may lower.
     surprise : of each variable, its part of the negative log-likelihood as expected.
+    has_converged : whether the step gained next to nothing.
     """
 
     model: FactorGraph
@@ -51,6 +53,7 @@ class TableStep:
     log_likelihood: float
     objective: float
     surprise: tuple[float, ...]
+    has_converged: bool = False
 
 
 def empty_network(variables: Sequence[Variable], parents: Sequence[Sequence[int]]) -> FactorGraph:
@@ -162,16 +165,13 @@ class CaseCounter:
 
 
 def steps_of(
-    counter: CaseCounter,
-    model: FactorGraph,
-    prior: float,
+    counter: CaseCounter, model: FactorGraph, prior: Prior, step: int = 0
 ) -> Iterator[TableStep]:
-    """Expectation and maximisation in turn, for ever; what comes first is after one step."""
-    step = 0
+    """Expectation and maximisation in turn, for ever; what comes first is after one more step."""
     while True:
         found = counter.counted(model)
         num_rows, likelihood = counter.cases.num_rows, found.log_likelihood
-        objective = likelihood + _log_prior(model, prior)
+        objective = likelihood + prior.log_density(model)
         step += 1
         after = maximised(model, found.by_group, prior)
         surprise = _surprise(after, found.by_group)
@@ -186,12 +186,12 @@ def steps_of(
 
 
 def maximised(
-    model: FactorGraph, counts: Sequence[Float64[Tensor, "..."]], prior: float
+    model: FactorGraph, counts: Sequence[Float64[Tensor, "..."]], prior: Prior
 ) -> FactorGraph:
     """The network whose tables fit counts best; uniform where nothing was counted."""
     groups = []
-    for group, found in zip(_tables(model), counts, strict=True):
-        total = found + prior / group.table_size
+    for group, found, pseudo in zip(_tables(model), counts, prior.counts(model), strict=True):
+        total = found + pseudo
         sums = total.sum(-1, keepdim=True)
         uniform = torch.full_like(total, 1 / group.sizes[-1])
         tables = torch.where(sums > 0, total / torch.where(sums > 0, sums, 1.0), uniform)
@@ -205,14 +205,6 @@ def _tables(model: FactorGraph) -> Iterator[ConditionalTableGroup]:
         yield group
 
 
-def _log_prior(model: FactorGraph, prior: float) -> float:
-    if prior == 0:
-        return 0.0
-    return math.fsum(
-        prior / group.table_size * float(group.log_tables().sum()) for group in model.groups
-    )
-
-
 def _surprise(model: FactorGraph, counts: Sequence[Tensor]) -> list[float]:
     """Cross-entropy of each variable's table, summed over the rows."""
     found = [0.0] * model.num_variables
@@ -223,6 +215,6 @@ def _surprise(model: FactorGraph, counts: Sequence[Tensor]) -> list[float]:
     return found
 
 
-def from_known(model: FactorGraph, cases: Cases, prior: float) -> FactorGraph:
+def from_known(model: FactorGraph, cases: Cases, prior: Prior) -> FactorGraph:
     """Tables by counting rows in which a variable and all its parents are known: a start."""
     return maximised(model, cases.known_counts(model), prior)

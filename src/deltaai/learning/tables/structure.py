@@ -56,6 +56,12 @@ class Structure:
         """Whether variables have parents."""
         return not self.scopes and self.grid is None
 
+    @property
+    def named(self) -> list[str]:
+        """Variables that edges or scopes name."""
+        families = [(child, *some) for child, some in self.parents.items()]
+        return list(dict.fromkeys(name for some in (*families, *self.scopes) for name in some))
+
     def scopes_among(self, names: Sequence[str]) -> list[tuple[str, ...]]:
         """Scopes of factors: those of a structure without directions, and each variable alone."""
         found = list(self.scopes)
@@ -77,7 +83,7 @@ class Structure:
     def among(self, names: Sequence[str]) -> list[tuple[int, ...]]:
         """Parents of each variable by number; refuses what has no column, and cycles."""
         number = {name: place for place, name in enumerate(names)}
-        for name in (*self.parents, *(one for some in self.parents.values() for one in some)):
+        for name in self.named:
             if name not in number:
                 raise ModelError(
                     f"the structure names {name!r}, which is no column{did_you_mean(name, names)}; "
