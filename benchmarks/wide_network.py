@@ -27,6 +27,7 @@ from deltaai.learning.tables.cases import Cases
 from deltaai.learning.tables.drawn_counts import DrawnCounts
 from deltaai.learning.tables.expectation import empty_network, from_known
 from deltaai.learning.tables.islands import Islands
+from deltaai.learning.tables.prior import Prior
 from deltaai.learning.tables.row_filler import RowFiller
 from deltaai.models import ConditionalTable, FactorGraph, Variable
 from measure import header
@@ -118,7 +119,7 @@ def main():
     seconds, cpu = time.perf_counter() - began, time.process_time() - busy
     print(learned.report, f"\n{seconds:.0f} s, CPU {cpu:.0f} s", flush=True)
     start = empty_network(truth.variables, parents_of(truth))
-    start = from_known(start, Cases.of(rows.astype(np.int8), truth.variables), 1.0)
+    start = from_known(start, Cases.of(rows.astype(np.int8), truth.variables), Prior(1.0))
     print("| tables | complete fresh row, exact | fresh row as given, estimated |")
     print("|---|---|---|")
     shown = without(fresh[:200], options.missing, 4)

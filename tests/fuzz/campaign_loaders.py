@@ -17,7 +17,7 @@ from torch import Tensor
 import deltaai as dai
 from deltaai.experiments.harness.part_files import FinishedPart, part_path, read_part, write_part
 from deltaai.experiments.harness.parts import Part, Row
-from deltaai.training.checkpoint import load_tensors, save_tensors
+from deltaai.io.tensor_files import load_tensors, save_tensors
 from deltaai.training.metrics_log import MetricsLog
 from fuzz.mutations import mutated, mutated_json
 from fuzz.watching import refused_or, repeat

@@ -5,7 +5,7 @@ import torch
 
 import deltaai as dai
 from deltaai.errors import FormatError
-from deltaai.training.checkpoint import load_tensors, save_tensors
+from deltaai.io.tensor_files import load_tensors, save_tensors
 from fuzz import campaign_loaders as campaign
 from fuzz.watching import in_bare_process
 

@@ -13,8 +13,8 @@ import deltaai as dai
 from deltaai.errors import FormatError, OutputError
 from deltaai.io import atomic
 from deltaai.io.source import Source
+from deltaai.io.tensor_files import load_tensors, save_tensors
 from deltaai.io.uai import format_uai, parse_uai
-from deltaai.training.checkpoint import load_tensors, save_tensors
 from deltaai.training.run_files import CHECKPOINT_KIND
 
 SETTINGS = {"steps": 40, "checkpoint_every": 5, "evaluate_every": 5, "target_ess": None}
@@ -263,7 +263,7 @@ def test_a_sampler_that_cannot_be_written_is_not_lost(
 ):
     output = tmp_path / "m.dai"
     command = ["fit", model_file, "-o", output, *AS_OPTIONS]
-    full_disk("deltaai.training.checkpoint", ".dai")
+    full_disk("deltaai.io.tensor_files", ".dai")
     code, out, err = run(*command)
     monkeypatch.undo()
     assert (code, out, err.count("\n")) == (4, "", 1)

@@ -55,7 +55,7 @@ def attempt(name, parameter, label):
     """Call with one wrong value; return what is wrong with how that ended, or nothing."""
     call = CALLS[name]
     arguments = good_arguments(name, call) | {parameter: BAD[label]()}
-    if name in ("fit", "learn_model") and parameter in ("resume", "restart"):
+    if name in ("fit", "learn", "learn_model") and parameter in ("resume", "restart"):
         arguments["checkpoint"] = "run.checkpoint"
     try:
         spent(call(**arguments))

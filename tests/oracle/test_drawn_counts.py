@@ -11,7 +11,7 @@ from deltaai.budget import Budget
 from deltaai.exact import RowInference, exact
 from deltaai.learning.likelihood.fillings import Fillings
 from deltaai.learning.missing_islands import island_labels
-from deltaai.learning.tables import expectation, row_filler
+from deltaai.learning.tables import expectation, learner, row_filler
 from deltaai.learning.tables.cases import Cases
 from deltaai.learning.tables.drawn_counts import DrawnCounts
 from deltaai.learning.tables.expectation import (
@@ -21,6 +21,7 @@ from deltaai.learning.tables.expectation import (
     maximised,
     shaken,
 )
+from deltaai.learning.tables.prior import Prior
 from deltaai.learning.tables.row_filler import RowFiller
 from deltaai.models import Variable, zoo
 from learning_oracle import all_states, grid_model
@@ -171,7 +172,7 @@ def test_gains_below_noise_end_learning():
 def test_steps_average_draws_once_they_are_near():
     model, seen = network(), []
     cases = cases_of(network(1), 40, 0.5)
-    start = from_known(model, cases, 1.0)
+    start = from_known(model, cases, Prior(1.0))
     drawn = DrawnCounts(cases, filler_of(start, cases))
     for _ in range(25):
         seen.append(drawn.counted(start).by_group)
@@ -180,7 +181,9 @@ def test_steps_average_draws_once_they_are_near():
         for one, other in itertools.pairwise(seen)
     ]
     assert np.mean(moves[-8:]) < 0.3 * np.mean(moves[:8])
-    assert all(torch.isfinite(g.tables).all() for g in maximised(start, seen[-1], 1.0).groups)
+    assert all(
+        torch.isfinite(g.tables).all() for g in maximised(start, seen[-1], Prior(1.0)).groups
+    )
 
 
 def test_limits_are_kept(monkeypatch):
@@ -204,3 +207,35 @@ def test_limits_are_kept(monkeypatch):
     found = dai.learn(frame, network()).report
     assert (found.steps, found.has_converged) == (3, False)
     assert any("before the rows held out were learned from" in note for note in found.notes)
+
+
+class Stop(Exception):
+    """Raised in the middle of a run."""
+
+
+@pytest.mark.usefixtures("as_a_user_runs_it")
+def test_a_run_by_draws_goes_on_where_it_was(monkeypatch, tmp_path):
+    forced(monkeypatch)
+    for name in ("_SECONDS_APART", "_WRITING_APART"):
+        monkeypatch.setattr(learner, name, 0.0)
+    monkeypatch.setattr(row_filler, "_NEAR_ENOUGH", 0.0)  # so that q is trained at each step
+    for name in ("_WARMUP", "_SETTLING"):
+        monkeypatch.setattr(row_filler, name, 10)
+    sprinkler = zoo.sprinkler()
+    frame = exact(sprinkler).sample(150, 0, as_frame=True)
+    rows = frame.mask(np.random.default_rng(0).random(frame.shape) < 0.3)
+    settings = {"steps": 3, "tolerance": 0.0}
+    whole = dai.learn(rows, sprinkler, **settings)
+    assert whole.report.status != "exact"
+    path = tmp_path / "run.checkpoint"
+
+    def stop(done):
+        raise Stop
+
+    for _ in range(4):  # of six steps in two stages
+        with pytest.raises(Stop):
+            dai.learn(rows, sprinkler, **settings, checkpoint=path, resume=True, progress=stop)
+    found = dai.learn(rows, sprinkler, **settings, checkpoint=path, resume=True)
+    assert found.report.num_held_out == 15
+    for mine, theirs in zip(found.groups, whole.groups, strict=True):
+        assert torch.equal(mine.log_tables(), theirs.log_tables())

@@ -21,6 +21,7 @@ from deltaai.learning.tables.expectation import (
     shaken,
     steps_of,
 )
+from deltaai.learning.tables.prior import Prior
 from deltaai.models import Variable, zoo
 from factor_graphs import all_states
 
@@ -62,9 +63,9 @@ def by_enumeration(model, rows, prior):
 def test_steps_are_those_of_enumeration(prior):
     rows = rows_of(SPRINKLER, 60, 0.4)
     model = from_known(
-        empty_network(SPRINKLER.variables, PARENTS), Cases.of(rows, SPRINKLER.variables), 1.0
+        empty_network(SPRINKLER.variables, PARENTS), Cases.of(rows, SPRINKLER.variables), Prior(1.0)
     )
-    steps = steps_of(counter_of(rows, model), model, prior)
+    steps = steps_of(counter_of(rows, model), model, Prior(prior))
     for standing in itertools.islice(steps, 3):
         objective, tables = by_enumeration(model, rows, prior)
         assert standing.log_likelihood * len(rows) == pytest.approx(objective)
@@ -83,9 +84,10 @@ def test_no_step_lowers_the_objective(prior, share):
     order = [f.child for f in model.factors]
     by_child = {model.index(c): p for c, p in zip(order, parents, strict=True)}
     start = empty_network(model.variables, [by_child[v] for v in range(model.num_variables)])
-    start = from_known(start, Cases.of(rows, model.variables), 1.0)
+    start = from_known(start, Cases.of(rows, model.variables), Prior(1.0))
     found = [
-        s.objective for s in itertools.islice(steps_of(counter_of(rows, start), start, prior), 25)
+        s.objective
+        for s in itertools.islice(steps_of(counter_of(rows, start), start, Prior(prior)), 25)
     ]
     assert all(after >= before - 1e-12 for before, after in itertools.pairwise(found))
     assert found[-1] > found[0]
@@ -168,7 +170,7 @@ def test_mutual_information_is_that_of_the_definition():
 def test_nothing_counted_is_uniform():
     model = empty_network(SPRINKLER.variables, PARENTS)
     counts = [torch.zeros(g.num_factors, *g.sizes).double() for g in model.groups]
-    for factor in maximised(model, counts, 0.0).factors:
+    for factor in maximised(model, counts, Prior()).factors:
         np.testing.assert_allclose(factor.log_table.exp(), 0.5)
 
 

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from deltaai.errors import DeltaAIError, FormatError
 from deltaai.io.atomic import replace_file
-from deltaai.training.checkpoint import FORMAT_VERSION, load_tensors, save_tensors
+from deltaai.io.tensor_files import FORMAT_VERSION, load_tensors, save_tensors
 from deltaai.training.nested_state import pack_state, unpack_state
 
 TENSORS = {
@@ -330,7 +330,7 @@ def test_every_single_byte_counts(tmp_path: Path) -> None:
 KILLED_WRITER = """
 import os, random, signal, sys, time
 import torch
-from deltaai.training.checkpoint import load_tensors, save_tensors
+from deltaai.io.tensor_files import load_tensors, save_tensors
 
 path, tensor = sys.argv[1], torch.zeros(50_000)
 delays = random.Random(0)

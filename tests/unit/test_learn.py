@@ -5,8 +5,10 @@ import gzip
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import deltaai as dai
+from deltaai.learning.tables.bins import Cuts
 
 pytestmark = pytest.mark.usefixtures("as_a_user_runs_it")
 
@@ -74,6 +76,23 @@ def test_most_cells_in_the_smallest_bin():
     assert states == ("<1.5", ">=1.5")
 
 
+def test_labels_of_bins_say_where_the_cuts_are():
+    rng = np.random.default_rng(0)
+    for numbers in (rng.normal(size=200), 1e6 + rng.random(200) / 1e3, rng.integers(-9, 9, 200)):
+        frame = pd.DataFrame({"a": numbers})
+        first = dai.learn(frame, bins=4, held_out=0)
+        assert len(set(first.variables[0].states)) == 4
+        cuts = Cuts.of_labels(first.variables[0].states)
+        found = np.bincount(cuts.states_of(np.array(numbers, dtype=float)), minlength=4)
+        marginal = dai.query(dai.learn(frame, bins=4, held_out=0, prior=0)).marginals["a"]
+        np.testing.assert_allclose(marginal * 200, found, atol=1e-9)
+        dai_again = dai.learn(frame, first, held_out=0)  # the same numbers, into the same bins
+        assert torch.equal(dai_again.factors[0].log_table, first.factors[0].log_table)
+        assert "was cut as the model says" in " ".join(dai_again.report.notes)
+    assert Cuts.of_labels(["<1", "2..3", ">=3"]) is None
+    assert Cuts.of_labels(["<a", ">=a"]) is None
+
+
 def test_what_one_may_not_expect_is_noted():
     rows = [{"a": "x", "b": "NA", "c": str(k % 2)} for k in range(30)]
     notes = " ".join(dai.learn(rows).report.notes)
@@ -123,16 +142,27 @@ def test_a_prior_of_zero_may_make_rows_impossible_and_says_so():
         (ROWS, {"steps": 0}, "steps"),
         (ROWS, {"latent": ["h"]}, "latent"),
         (ROWS, {"latent": {"rain": 2}}, "column of that name"),
+        (ROWS, {"structure": "asia", "latent": {"smoke": 3}}, "'smoke' has the states yes, no"),
         (ROWS, {"bins": {"rian": 3}}, "did you mean"),
         (5, {}, "DataFrame"),
         ([3], {}, "not a mapping"),
         ([{"a": k} for k in range(60)], {}, "bins"),
         ([{"a": f"name{k}"} for k in range(60)], {}, "names the cases"),
+        ([{"a": k} for k in [*range(60), "n.a."]], {}, r"'n\.a\.' .* say so with missing"),
+        ([{"a": k} for k in (1, 2, 3, "inf")], {"bins": 2}, "holds 'inf' where numbers"),
+        (ROWS, {"bins": {"rain": 1}}, "at least 2"),
+        ([*ROWS, {"rain": "so", "wet": "?"}], {"bins": {"rain": 2}}, "holds 'no', 'yes', 'so' wh"),
+        (ROWS, {"structure": dai.learn(ROWS), "bins": 2}, "states are given by a model"),
     ],
 )
 def test_refusals_say_what_to_do(data, settings, words):
     with pytest.raises(dai.DeltaAIError, match=words):
         dai.learn(data, **settings)
+
+
+def test_an_example_is_a_structure_by_its_name():
+    rows = [{"cloudy": "no", "sprinkler": "no", "rain": "no", "wet_grass": "no"}] * 20
+    assert dai.learn(rows, "sprinkler").num_factors == 4
 
 
 def test_labels_must_be_those_of_the_structure():
@@ -182,7 +212,7 @@ def test_a_grid_on_the_command_line_is_written_as_uai(run, tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("a,b,c,d\n" + "0,0,1,1\n1,1,0,0\n0,1,1,0\n0,0,0,?\n" * 20)
     code, _, err = run("learn", path, "-o", tmp_path / "m.bif", "--structure", "grid 2x2")
-    assert (code, "write a .uai file" in " ".join(err.split())) == (2, True)
+    assert (code, "write a .dai file" in " ".join(err.split())) == (2, True)
     code, out, err = run("learn", path, "-o", tmp_path / "m.uai", "--structure", "grid 2x2")
     assert code == 0, err
     assert "exact gradient" in " ".join(out.split())

@@ -132,7 +132,7 @@ def test_a_family_is_a_choice_of_fit_and_of_files(tmp_path):
 
 
 def test_a_format_is_read_and_written_by_its_suffix(tmp_path):
-    with pytest.raises(FormatError, match=r"expected \.uai, \.bif, \.uai\.gz or \.bif\.gz$"):
+    with pytest.raises(FormatError, match=r"expected \.uai, \.bif, \.dai, \.uai\.gz or \.bif\.gz$"):
         read(tmp_path / "m.mine")
     with pytest.raises(FormatError, match=r"\.bif\.gz; did you mean '\.bif'\?"):
         write(LATTICE, tmp_path / "m.biff")
@@ -144,8 +144,8 @@ def test_a_format_is_read_and_written_by_its_suffix(tmp_path):
     for suffix in ("mine", ".a.b", ".A", "."):
         with pytest.raises(ConfigError, match="the suffix is"):
             register_format(suffix, lambda source: LATTICE)
-    for suffix in (".gz", ".dai", ".evid"):
-        with pytest.raises(ConfigError, match="are no models"):
+    for suffix, what in ((".gz", "models"), (".dai", "text"), (".evid", "models")):
+        with pytest.raises(ConfigError, match=f"are no {what}"):
             register_format(suffix, lambda source: LATTICE)
 
 

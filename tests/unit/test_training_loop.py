@@ -227,7 +227,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_last_checkpoint(t
             checkpoint=path,
             checkpoint_every=1,
         )
-    from deltaai.training.checkpoint import load_tensors
+    from deltaai.io.tensor_files import load_tensors
 
     load_tensors(path, "checkpoint")  # complete, whatever happened after
 

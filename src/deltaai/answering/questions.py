@@ -31,7 +31,7 @@ from deltaai.errors import (
     shown,
 )
 from deltaai.fitting import EvidenceFor, Sampler, load_sampler, moved_sampler, training_cost
-from deltaai.io import CaseStream, as_model
+from deltaai.io import MODEL_KIND, CaseStream, as_model, kind_of
 from deltaai.models import FactorGraph, has_zeros, on_device
 from deltaai.trust import CHECK_SAMPLES, Asked, asked_names, refuse_joints
 
@@ -208,11 +208,11 @@ def source_within(
 
 
 def source_of(source: FactorGraph | Sampler | str | Path) -> FactorGraph | Sampler:
-    """A model or a sampler, or the one in a file, by the end of its name."""
+    """A model or a sampler, or the one in a file: names that end in ``.dai`` are of both."""
     if isinstance(source, Sampler):
         return source
     if isinstance(source, str | Path) and Path(source).suffix.lower() == SAMPLER_SUFFIX:
-        return load_sampler(source)
+        return as_model(source) if kind_of(source) == MODEL_KIND else load_sampler(source)
     if not isinstance(source, FactorGraph | str | Path):
         raise ModelError(
             f"{shown(source)} is no model: give a FactorGraph, a Sampler, or the path of a file"

@@ -1,8 +1,8 @@
 """The program ``deltaai``: its commands, in order, and what all of them share.
 
-The commands themselves parse, call and show (:mod:`deltaai.cli.asking`, :mod:`deltaai.cli.making`);
-no inference happens in them. ``--help``, ``--version`` and completion do without torch. How the
-program begins and ends is in :mod:`deltaai.cli.entry`.
+The commands themselves parse, call and show (:mod:`deltaai.cli.asking`, :mod:`deltaai.cli.making`,
+:mod:`deltaai.cli.teaching`); no inference happens in them. ``--help``, ``--version`` and completion
+do without torch. How the program begins and ends is in :mod:`deltaai.cli.entry`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import deltaai
-from deltaai.cli import asking, making
+from deltaai.cli import asking, making, teaching
 from deltaai.cli.console import set_verbosity
 from deltaai.cli.entry import main as main  # noqa: PLC0414 - where installed scripts look for it
 
@@ -53,7 +53,7 @@ for _command in (
     asking.query,
     making.fit,
     asking.sample,
-    making.learn,
+    teaching.learn,
     making.reproduce,
     making.demo,
 ):

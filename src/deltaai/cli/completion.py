@@ -80,7 +80,7 @@ def read_states(path: Path) -> States:
             case ".uai":
                 return _of_uai(content.decode())
             case ".dai":
-                return _of_sampler(content)
+                return _of_tensors(content)
     except (OSError, EOFError, ValueError, KeyError, TypeError, IndexError, zlib.error):
         pass
     return {}
@@ -106,7 +106,7 @@ def _of_uai(text: str) -> States:
     return {f"x{number}": list(map(str, range(int(size)))) for number, size in enumerate(sizes)}
 
 
-def _of_sampler(content: bytes) -> States:
+def _of_tensors(content: bytes) -> States:
     """The header of a file of tensors is its length in eight bytes and then JSON."""
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])

@@ -4,64 +4,70 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from deltaai.budget import Budget
 from deltaai.cli import show
 from deltaai.cli.outputs import Output, check_outputs
 from deltaai.cli.progress import bars
+from deltaai.cli.run_file import RunFile
 from deltaai.cli.tables import STANDARD_INPUT, standard_input
 from deltaai.errors import ConfigError
-from deltaai.io import DataTable, data_from_csv, data_from_stream, write
-from deltaai.learning import LearnedModel, learn, structure_of
-
-_FORMATS = (".bif", ".uai", ".bif.gz", ".uai.gz")
+from deltaai.io import DataTable, data_from_csv, data_from_stream, model_suffixes, write
+from deltaai.learning import (
+    LearnedModel,
+    LearningChoices,
+    Structure,
+    learn_within,
+    wanted_structure,
+)
 
 
 def run_learn(
     file: Path,
     output: Path,
     *,
-    structure: str,
+    structure: str | None,
     missing: Sequence[str],
     latent: Sequence[str],
     bins: Sequence[str],
-    prior: float,
-    held_out: float,
-    steps: int | None,
-    restarts: int | None,
-    seed: int,
+    checkpoint: Path | None,
     is_json: bool,
     is_csv: bool,
     budget: Budget,
+    settings: dict[str, Any],
 ) -> None:
     """Read, learn, write the model and say what was learned."""
-    check_outputs([Output("--output", output, "models", _FORMATS)], [file])
-    wanted = structure_of(structure)
-    if not wanted.is_directed and ".bif" in output.suffixes:
-        raise ConfigError(
-            f"--structure {structure!r} has no directions, and {output} would hold a Bayesian "
-            "network: write a .uai file"
-        )
+    run_file, written = RunFile.of(output, checkpoint), tuple(model_suffixes(is_written=True))
+    inputs = [file, settings["start"], None if structure is None else Path(structure)]
+    check_outputs([Output("--output", output, "models", written), run_file.output], inputs)
+    choices = LearningChoices(
+        latent=dict(_number_of(word, "--latent") for word in latent),
+        bins=_bins(bins),
+        checkpoint=run_file.path,
+        **settings,
+    )
+    run_file.settle(resume=choices.resume, restart=choices.restart)
+    with budget.watched("the structure"):
+        wanted, start = wanted_structure(structure, choices.start)
+    _refuse_undirected(wanted, output)
     with budget.watched(f"the data in {file}"):
         data = _read(file, missing, budget)
     show.detail(f"read {file}: {data.num_rows} rows, {len(data.names)} columns")
-    with bars("learning") as shown:
-        model = learn(
-            data,
-            wanted,
-            latent=dict(_number_of(word, "--latent") for word in latent),
-            bins=_bins(bins),
-            prior=prior,
-            held_out=held_out,
-            steps=steps,
-            restarts=restarts,
-            seed=seed,
-            memory_limit=budget.memory,
-            time_limit=None if budget.time_limit is None else max(budget.seconds_left, 1e-3),
-            progress=False if shown.fraction is None else shown.fraction,
-        )
-    write(model, output)
+    with run_file.kept():
+        with bars("learning") as shown:
+            report = False if shown.fraction is None else shown.fraction
+            model = learn_within(budget, data, wanted, start, choices, report)
+        write(model, output)
     _say(model, output, is_json=is_json, is_csv=is_csv)
+
+
+def _refuse_undirected(structure: Structure, output: Path) -> None:
+    if not structure.is_directed and ".bif" in [suffix.lower() for suffix in output.suffixes]:
+        raise ConfigError(
+            f"the structure ({structure.name}) has no directions, and {output} would hold a "
+            "Bayesian network: write a .dai file, or a .uai file, which has no names"
+        )
 
 
 def _read(file: Path, missing: Sequence[str], budget: Budget) -> DataTable:

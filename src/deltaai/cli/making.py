@@ -1,4 +1,4 @@
-"""The commands that make something, and their options: ``fit``, ``learn``, ``reproduce``, ``demo``.
+"""The commands that make something, and their options: ``fit``, ``reproduce``, ``demo``.
 
 What a command needs is imported when it runs, for torch takes seconds.
 """
@@ -14,13 +14,15 @@ from deltaai.budget import Budget
 from deltaai.cli.options import (
     AsCsv,
     AsJson,
+    Checkpoint,
     Device,
     MemoryLimit,
     ModelFile,
     PartTimeLimit,
     Quiet,
+    Restart,
+    Resume,
     Seed,
-    TimeLimit,
     TrainingTimeLimit,
     Verbose,
     one_format,
@@ -68,13 +70,9 @@ def fit(
     ] = None,
     seed: Seed = 0,
     device: Device = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue a run that was interrupted.")
-    ] = False,
-    restart: Annotated[
-        bool,
-        typer.Option("--restart", help="Begin anew, and give up a run that was interrupted."),
-    ] = False,
+    checkpoint: Checkpoint = None,
+    resume: Resume = False,
+    restart: Restart = False,
     metrics: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the course of training (.jsonl, .csv)."),
@@ -86,7 +84,7 @@ def fit(
 ) -> None:
     """Train a sampler for a model and write it to a file.
 
-    The state of the run is kept in OUT.checkpoint; an interrupted run goes on with --resume.
+    The state of the run is kept in a file; an interrupted run goes on with --resume.
     """
     from deltaai.cli.parsing import parse_settings
     from deltaai.cli.training import run_fit
@@ -107,6 +105,7 @@ def fit(
         output,
         orders=orders,
         seed=seed,
+        checkpoint=checkpoint,
         resume=resume,
         restart=restart,
         metrics=metrics,
@@ -116,90 +115,6 @@ def fit(
         is_csv=csv,
         budget=budget,
         settings=chosen,
-    )
-
-
-def learn(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DATA",
-            help="Table: .csv, also with .gz, names in its first line; - for standard input.",
-        ),
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="OUT", help="The .bif or .uai file to write.")
-    ],
-    structure: Annotated[
-        str,
-        typer.Option(
-            metavar="chow-liu|independent|grid RxC|FILE",
-            help="Which column depends on which: the best tree, none, neighbours in a grid, or as "
-            "in a model (its tables do not matter).",
-        ),
-    ] = "chow-liu",
-    missing: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TEXT", help="What stands for a missing cell, besides blanks (?)."),
-    ] = None,
-    latent: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=STATES", help="A variable of the structure that no column shows; repeat."
-        ),
-    ] = None,
-    bins: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[NAME=]NUMBER",
-            help="Cut a column of numbers at quantiles into so many bins, or all such columns.",
-        ),
-    ] = None,
-    prior: Annotated[
-        float,
-        typer.Option(help="Pseudo-rows spread over each table; 0 for the largest likelihood."),
-    ] = 1.0,
-    held_out: Annotated[
-        float,
-        typer.Option(metavar="SHARE", help="Rows that judge the tables before they are learned."),
-    ] = 0.1,
-    steps: Annotated[
-        int | None,
-        typer.Option(help="Steps of expectation maximisation (200), or along a gradient (500)."),
-    ] = None,
-    restarts: Annotated[
-        int | None, typer.Option(help="Random starts (5 with latent variables).")
-    ] = None,
-    memory_limit: MemoryLimit = None,
-    time_limit: TimeLimit = None,
-    seed: Seed = 0,
-    json: AsJson = False,
-    csv: AsCsv = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-) -> None:
-    """Learn a model from a table, some cells of which may be missing.
-
-    Example: deltaai learn cases.csv --missing '?' -o cases.bif; then deltaai query cases.bif
-    """
-    from deltaai.cli.learning import run_learn
-
-    one_format(json=json, csv=csv)
-    run_learn(
-        file,
-        output,
-        structure=structure,
-        missing=missing if missing is not None else ["?"],
-        latent=latent or [],
-        bins=bins or [],
-        prior=prior,
-        held_out=held_out,
-        steps=steps,
-        restarts=restarts,
-        seed=seed,
-        is_json=json,
-        is_csv=csv,
-        budget=Budget.of(memory_limit, time_limit),
     )
 
 

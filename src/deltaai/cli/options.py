@@ -27,15 +27,15 @@ def _check_seconds(seconds: float | None) -> float | None:
 ModelFile = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", help="Model: .uai or .bif, also with .gz, or the name of an example."
+        metavar="FILE", help="Model: .uai or .bif (also with .gz), .dai, or the name of an example."
     ),
 ]
 SourceFile = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
-        help="Model (.uai or .bif, also with .gz, or the name of an example), or sampler (.dai) "
-        "by `fit`.",
+        help="Model (.uai or .bif, also with .gz, .dai by `learn`, or the name of an example), or "
+        "sampler (.dai) by `fit`.",
     ),
 ]
 EvidenceWords = Annotated[
@@ -100,6 +100,14 @@ Device = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of all randomness.", callback=_check_seed)]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="File to keep the state of the run in (OUT.checkpoint)."),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue a run that was interrupted.")]
+Restart = Annotated[
+    bool, typer.Option("--restart", help="Begin anew, and give up a run that was interrupted.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 

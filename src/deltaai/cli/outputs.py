@@ -51,7 +51,7 @@ def check_outputs(outputs: Sequence[Output], inputs: Sequence[Path | None]) -> N
     """
     named = [(output, output.path) for output in outputs if output.path is not None]
     for output, path in named:
-        if path.suffix.lower() not in output.suffixes:
+        if not path.suffix or not path.name.lower().endswith(output.suffixes):
             raise ConfigError(f"{path}: {output.content} are written to {_listed(output)} files")
         if not path.parent.is_dir():
             raise ConfigError(f"there is no folder {path.parent} to write {path.name} to")

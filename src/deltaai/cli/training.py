@@ -13,12 +13,12 @@ from deltaai.cli import show
 from deltaai.cli.outputs import Output, check_outputs
 from deltaai.cli.parsing import parse_names
 from deltaai.cli.progress import bars
+from deltaai.cli.run_file import RunFile
 from deltaai.cli.sources import read_model
-from deltaai.errors import ConfigError, DeltaAIError, OutputError, TimeLimitError
+from deltaai.errors import DeltaAIError, TimeLimitError
 from deltaai.fitting import Sampler, fit
 from deltaai.heap import hand_back
 from deltaai.randomness import generator_of
-from deltaai.training import settle_earlier
 
 _CHECKPOINT_EVERY = 50
 # What training leaves of a limit of time for judging the sampler: a share, and at most so much.
@@ -31,6 +31,7 @@ def run_fit(
     *,
     orders: str,
     seed: int,
+    checkpoint: Path | None,
     resume: bool,
     restart: bool,
     metrics: Path | None,
@@ -44,28 +45,26 @@ def run_fit(
     """Train, save, and say how good the sampler is."""
     if orders not in {"one", "many"}:
         raise DeltaAIError(f"--orders is {orders!r}: choose one or many")
-    checkpoint = output.with_name(output.name + ".checkpoint") if output.name else output
+    run_file = RunFile.of(output, checkpoint)
     check_outputs(
         [
             Output("--output", output, "samplers", (SAMPLER_SUFFIX,)),
-            Output("the checkpoint of --output", checkpoint, "runs", (".checkpoint",)),
+            run_file.output,
             Output("--metrics", metrics, "courses of training", (".jsonl", ".csv")),
         ],
         [file],
     )
-    settle_earlier(checkpoint, resume=resume, restart=restart)
-    if resume and not checkpoint.exists():
-        raise ConfigError(f"nothing to resume: there is no {checkpoint}")
+    run_file.settle(resume=resume, restart=restart)
     model = read_model(file, budget)
     settings = settings | {"time_limit": budget.leaving(_JUDGING_SHARE, _JUDGING_SECONDS)}
-    try:
+    with run_file.kept():
         with bars() as shown:
             sampler = fit(
                 model,
                 orders=orders,  # type: ignore[arg-type]
                 seed=seed,
                 evidence="any" if evidence == "any" else parse_names(evidence, model),
-                checkpoint=checkpoint,
+                checkpoint=run_file.path,
                 resume=resume,
                 restart=restart,
                 metrics=metrics,
@@ -77,18 +76,6 @@ def run_fit(
             )
         show.detail(f"trained with {sampler.config.to_dict()}")
         sampler.save(output, budget=budget)
-    except KeyboardInterrupt:
-        if checkpoint.exists():
-            show.note(f"stopped; continue with the same command and --resume ({checkpoint})")
-        raise
-    except OutputError as error:
-        if checkpoint.exists():
-            raise OutputError(
-                f"{error}; the run is kept in {checkpoint}: make room, and go on with the same "
-                "command and --resume"
-            ) from None
-        raise
-    checkpoint.unlink(missing_ok=True)
     generator = generator_of((seed + 1) % 2**63)
     found = sampler.diagnostics
     worst = _largest_residuals(sampler, generator, budget)

@@ -10,6 +10,7 @@ from deltaai.errors import Setting
 _WITH_OPTION = frozenset(
     {
         "bins",
+        "checkpoint",
         "data_dir",
         "device",
         "evidence",
@@ -18,6 +19,7 @@ _WITH_OPTION = frozenset(
         "memory_limit",
         "method",
         "metrics",
+        "missing",
         "num_samples",
         "objective",
         "of",
@@ -29,6 +31,8 @@ _WITH_OPTION = frozenset(
         "samples",
         "seed",
         "smoothing",
+        "start",
+        "start_rows",
         "steps",
         "structure",
         "time_limit",

@@ -12,11 +12,12 @@ from torch import Tensor
 from deltaai.conditionals import FAMILIES
 from deltaai.devices import Device, checked_device
 from deltaai.errors import FormatError, ModelError, one_line
-from deltaai.fitting.sampler import DIAGNOSTICS, SAMPLER_KIND, Sampler
+from deltaai.fitting.sampler import DIAGNOSTICS, Sampler
 from deltaai.fitting.spec import SamplerSpec
 from deltaai.graphs import ChordalGraph, UndirectedGraph
+from deltaai.io import SAMPLER_KIND, load_tensors
 from deltaai.models import model_from_tensors, on_device
-from deltaai.training import TrainingConfig, load_tensors
+from deltaai.training import TrainingConfig
 
 
 def load_sampler(path: str | Path, *, device: Device = None) -> Sampler:

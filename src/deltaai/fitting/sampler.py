@@ -26,6 +26,7 @@ from deltaai.errors import ConfigError, Setting
 from deltaai.fitting.judging import JudgedNetwork, posteriors_given
 from deltaai.graphs import Dag
 from deltaai.heap import hand_back
+from deltaai.io import SAMPLER_KIND, save_tensors
 from deltaai.mcmc import annealed_chains
 from deltaai.models import (
     Evidence,
@@ -40,7 +41,6 @@ from deltaai.randomness import (
     as_generator,
     generator_of,
 )
-from deltaai.training import save_tensors
 from deltaai.trust import (
     CHECK_SAMPLES,
     Answer,
@@ -54,7 +54,6 @@ from deltaai.trust import (
     with_joints,
 )
 
-SAMPLER_KIND = "sampler"
 NUM_SAMPLES = 10_000  # of an answer
 DIAGNOSTICS = (
     "log_partition",

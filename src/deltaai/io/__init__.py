@@ -14,7 +14,7 @@ from deltaai.io.files import (
     read_evidence_table,
     write,
 )
-from deltaai.io.formats import FORMATS, Format, register_format
+from deltaai.io.formats import FORMATS, BinaryFormat, Format, model_suffixes, register_format
 from deltaai.io.images.digits import read_digits
 from deltaai.io.images.image_set import ImageSet, binarised
 from deltaai.io.images.mnist import read_mnist
@@ -23,10 +23,20 @@ from deltaai.io.pgmpy import from_pgmpy, to_pgmpy
 from deltaai.io.pyagrum import from_pyagrum, to_pyagrum
 from deltaai.io.source import Source
 from deltaai.io.streams import WatchedStream
+from deltaai.io.tensor_files import (
+    MODEL_KIND,
+    SAMPLER_KIND,
+    kind_of,
+    load_tensors,
+    save_tensors,
+)
 
 __all__ = [
     "FORMATS",
     "IMAGE_SETS",
+    "MODEL_KIND",
+    "SAMPLER_KIND",
+    "BinaryFormat",
     "CaseStream",
     "DataTable",
     "Format",
@@ -48,6 +58,9 @@ __all__ = [
     "image_set",
     "is_frame",
     "is_there",
+    "kind_of",
+    "load_tensors",
+    "model_suffixes",
     "read",
     "read_digits",
     "read_evidence",
@@ -57,6 +70,7 @@ __all__ = [
     "replace_file",
     "replacing",
     "rows_from_table",
+    "save_tensors",
     "to_pgmpy",
     "to_pyagrum",
     "why_not_bayesian",

@@ -27,7 +27,7 @@ from deltaai.errors import (
 from deltaai.io.atomic import replace_file
 from deltaai.io.evidence_table import Rows, rows_from_csv
 from deltaai.io.examples import example_file, examples, listed_examples
-from deltaai.io.formats import format_of, is_compressed
+from deltaai.io.formats import BinaryFormat, format_of, is_compressed
 from deltaai.io.source import Source, decoded, encoded
 from deltaai.io.streams import WatchedStream
 from deltaai.io.uai_evidence import parse_evidence
@@ -42,7 +42,7 @@ _LEAST_BYTES_PER_BYTE = 4
 
 
 def read(path: str | Path) -> FactorGraph:
-    """Read a model from a ``.uai`` or ``.bif`` file, compressed if the name ends in ``.gz``.
+    """Read a model from a ``.uai``, ``.bif`` or ``.dai`` file; text may be compressed (``.gz``).
 
     The name of an example (:func:`example`) stands for it, if there is no file of that name.
 
@@ -58,11 +58,13 @@ def read(path: str | Path) -> FactorGraph:
             hint = listed_examples(str(path))
             raise FormatError(path, None, f"there is no such file, and no such example{hint}")
         path = packaged
-    parse = format_of(path).read
+    file_format = format_of(path)
+    if isinstance(file_format, BinaryFormat):
+        return file_format.read(path)
     source = _read_source(path)
     if not source.text.strip():
         raise FormatError(path, None, "the file is empty; expected a model")
-    return parse(source)
+    return file_format.read(source)
 
 
 @overload
@@ -132,10 +134,11 @@ def read_evidence_table(path: str | Path, model: FactorGraph) -> Rows:
 
 
 def write(model: FactorGraph, path: str | Path) -> None:
-    """Write a model to a ``.uai`` or ``.bif`` file, compressed if the name ends in ``.gz``.
+    """Write a model to a ``.uai``, ``.bif`` or ``.dai`` file; text is compressed for ``.gz``.
 
     The file appears complete or not at all, and an old one is replaced only at the end. Reading
-    it gives the same tables, and writing those the same bytes.
+    it gives the same tables, and writing those the same bytes. A ``.uai`` file keeps no names, a
+    ``.bif`` file holds Bayesian networks only; ``.dai`` holds any model of tables, as it is.
 
     Raises
     ------
@@ -145,9 +148,11 @@ def write(model: FactorGraph, path: str | Path) -> None:
         When the file cannot be written.
     """
     path, model = checked_path(path), as_model(model)
-    format_model = format_of(path, is_written=True).write
-    assert format_model is not None
-    content = encoded(format_model(model))
+    file_format = format_of(path, is_written=True)
+    assert file_format.write is not None
+    content = file_format.write(model)
+    if isinstance(content, str):
+        content = encoded(content)
     if is_compressed(path):
         content = gzip.compress(content, mtime=0)  # without the time: same model, same bytes
     replace_file(path, content)

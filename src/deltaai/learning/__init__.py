@@ -1,5 +1,6 @@
 """A p that learns: tables with missing cells, factor graphs by likelihood, models of images."""
 
+from deltaai.learning.choices import LearningChoices
 from deltaai.learning.em.config import LatentConfig
 from deltaai.learning.em.latent_model import LatentModel
 from deltaai.learning.em.learner import LatentLearner, pyramid_over
@@ -10,7 +11,7 @@ from deltaai.learning.em.steps.registry import E_STEPS, register_e_step
 from deltaai.learning.em.steps.sleep import LikelihoodStep
 from deltaai.learning.em.structure import LatentStructure
 from deltaai.learning.em.terms import TermsAround
-from deltaai.learning.from_table import learn
+from deltaai.learning.from_table import learn, learn_within
 from deltaai.learning.image_learner import ImageLearner
 from deltaai.learning.likelihood.config import LikelihoodConfig
 from deltaai.learning.likelihood.expectations import Expectation, ExpectedTables, WeightedStates
@@ -22,7 +23,8 @@ from deltaai.learning.likelihood.pseudo_likelihood import log_pseudo_likelihood
 from deltaai.learning.likelihood.registry import GRADIENTS, build_gradient, register_gradient
 from deltaai.learning.likelihood.rows import LearningRows
 from deltaai.learning.report import LearnedModel, LearningReport
-from deltaai.learning.tables.structure import structure_of
+from deltaai.learning.tables.start import wanted_structure
+from deltaai.learning.tables.structure import Structure
 from deltaai.learning.vae.autoencoder import VariationalAutoencoder
 from deltaai.learning.vae.config import AutoencoderConfig
 
@@ -46,6 +48,7 @@ __all__ = [
     "LatentModel",
     "LatentStructure",
     "LearnedModel",
+    "LearningChoices",
     "LearningReport",
     "LearningRows",
     "LikelihoodConfig",
@@ -54,17 +57,19 @@ __all__ = [
     "ObjectiveStep",
     "Parts",
     "PhasedGradient",
+    "Structure",
     "TermsAround",
     "VariationalAutoencoder",
     "WeightedStates",
     "build_gradient",
     "learn",
     "learn_model",
+    "learn_within",
     "learnable",
     "log_pseudo_likelihood",
     "plain",
     "pyramid_over",
     "register_e_step",
     "register_gradient",
-    "structure_of",
+    "wanted_structure",
 ]

@@ -1,67 +1,54 @@
 """``learn``: a model from a table of data, with missing cells, in one call.
 
-The rows are split: tables are learned without the rows held out, judged by these, and then learned
-from all rows, from where they stand. So the model has seen every row, and the held-out likelihood
-is that of tables that had not.
+What a user passes is checked here, and handed to whoever learns: tables of a Bayesian network
+(:mod:`deltaai.learning.tables.learner`), or of a structure without directions
+(:mod:`deltaai.learning.undirected`).
 """
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
-from deltaai.arguments import checked_count, checked_items, checked_number, checked_seed
+from deltaai.arguments import checked_items
 from deltaai.budget import Budget
-from deltaai.errors import ConfigError, Setting, TimeLimitError, shown
-from deltaai.io import DataTable, data_from_csv, data_from_table
-from deltaai.learning.report import LearnedModel, LearningReport
-from deltaai.learning.tables.cases import Cases
-from deltaai.learning.tables.chow_liu import chow_liu_parents
-from deltaai.learning.tables.columns import MOST_STATES, Bins, Columns, columns_of
-from deltaai.learning.tables.drawn_counts import EstimatedLikelihood
-from deltaai.learning.tables.expectation import (
-    CaseCounter,
-    TableStep,
-    empty_network,
-    from_known,
-    num_parameters,
-    shaken,
-    steps_of,
-)
-from deltaai.learning.tables.structure import CHOW_LIU, Structure, StructureLike, structure_of
+from deltaai.errors import ConfigError, Setting, shown
+from deltaai.io import DataTable, data_from_csv, data_from_table, is_there
+from deltaai.learning.choices import Latent, LearningChoices
+from deltaai.learning.report import LearnedModel
+from deltaai.learning.tables.columns import Bins, columns_of
+from deltaai.learning.tables.learner import TableLearner
+from deltaai.learning.tables.learner_report import table_report
+from deltaai.learning.tables.start import wanted_structure
+from deltaai.learning.tables.structure import Structure, StructureLike
 from deltaai.learning.undirected import learn_undirected, undirected_report
 from deltaai.models import FactorGraph, Variable
 from deltaai.progress import Fraction, reporting
-from deltaai.randomness import generator_of
-from deltaai.trust import Verdict
-
-_STEPS = 200
-_LEARNING_SHARE = 0.8  # of the time; the rest is for judging
-_LEAST_PRIOR = 1.0  # at the start
-_SHAKEN = 0.9  # share of randomness at the start where some variables are never seen
-_FEWEST_HELD_OUT = 10
+from deltaai.training import give_up, settle_earlier
 
 Data = object  # a DataFrame, a list of mappings, or the path of a CSV file
 
 
 def learn(
     data: Data,
-    structure: StructureLike = CHOW_LIU,
+    structure: StructureLike | None = None,
     *,
     missing: str | Iterable[str] = ("?",),
-    latent: Mapping[str, int | Sequence[str]] | None = None,
+    latent: Latent = None,
     bins: Bins = None,
-    prior: float | int = 1.0,
+    prior: float | int | None = None,
     held_out: float | int = 0.1,
     steps: int | None = None,
     tolerance: float | int = 1e-6,
     restarts: int | None = None,
     seed: int = 0,
+    start: FactorGraph | str | Path | None = None,
+    start_rows: float | int = 0,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+    restart: bool = False,
     memory_limit: int | str | None = None,
     time_limit: float | int | None = None,
     progress: bool | Fraction | None = None,
@@ -72,15 +59,16 @@ def learn(
     ----------
     data : a ``DataFrame``, a list of mappings of names to values, or the path of a CSV file with
         names in its first line.
-    structure : ``"chow-liu"`` for the best tree, ``"independent"``, a Bayesian network or the file
-        of one (its tables do not matter), a mapping of children to parents, or edges
-        ``(parent, child)``. Any other model, or its file, and ``"grid 4x5"`` (the columns are the
-        places of a grid, row by row) say which variables have a factor together: then tables
-        without directions are learned, along the gradient of the likelihood.
+    structure : ``"chow-liu"`` for the best tree (the default, unless there is a ``start``),
+        ``"independent"``, a Bayesian network or the file of one (its tables do not matter), a
+        mapping of children to parents, or edges ``(parent, child)``. Any other model, or its file,
+        and ``"grid 4x5"`` (the columns are the places of a grid, row by row) say which variables
+        have a factor together: then tables without directions are learned, along the gradient of
+        the likelihood.
     missing : what stands for a missing cell, besides blanks.
     latent : variables that no column shows, with their states or the number of these.
     bins : into how many bins to cut columns of numbers, at quantiles: for all, or by name.
-    prior : pseudo-rows spread evenly over each table; 0 for the largest likelihood.
+    prior : pseudo-rows spread evenly over each table, 1 by default; 0 for the largest likelihood.
     held_out : share of the rows by which the tables are judged before they see them too.
     steps : of expectation maximisation, at most (200); or updates along a gradient (500,
         and 200 where states are drawn).
@@ -88,6 +76,13 @@ def learn(
     restarts : how often to begin at random tables, of which the best are kept (5 with latent
         variables).
     seed : of the rows held out and of random tables.
+    start : an earlier model, or its file, to learn on from. Its variables, states and structure are
+        kept, and its tables are where learning begins.
+    start_rows : how many rows the tables of ``start`` are worth, beside those of the data; then
+        there is no ``prior`` by default. With 0 they are a place to begin and nothing else.
+    checkpoint : file to keep the state of the run in; needed to resume.
+    resume : continue from that file, or begin if there is none yet.
+    restart : begin anew though that file holds a run, which is given up.
     memory_limit, time_limit : bytes (or a text such as ``"4GB"``) and seconds that may be used;
         when most of the time is over, the tables that were found are the answer.
     progress : whether to show a bar.
@@ -104,209 +99,67 @@ def learn(
     >>> model.report.num_parameters, round(model.report.log_likelihood, 3)
     (3, -0.673)
     """
-    budget, start = Budget.of(memory_limit, time_limit), time.perf_counter()
-    settings = LearningSettings(
-        prior=checked_number("prior", prior, is_zero_allowed=True),
-        held_out=_checked_share(held_out),
-        steps=_STEPS if steps is None else checked_count("steps", steps, 1),
-        tolerance=checked_number("tolerance", tolerance, is_zero_allowed=True),
-        restarts=None if restarts is None else checked_count("restarts", restarts, 1),
-        seed=checked_seed(seed),
+    budget = Budget.of(memory_limit, time_limit)
+    choices = LearningChoices(
+        latent=latent,
+        bins=bins,
+        prior=prior,
+        held_out=held_out,
+        steps=steps,
+        tolerance=tolerance,
+        restarts=restarts,
+        seed=seed,
+        start=start,
+        start_rows=start_rows,
+        checkpoint=checkpoint,
+        resume=resume,
+        restart=restart,
     )
+    settle_earlier(choices.path, resume=choices.resume, restart=choices.restart)
+    wanted, earlier = wanted_structure(structure, choices.start)
     marks = _marks(missing)
-    table = (
-        data_from_csv(Path(data), marks, budget)
-        if isinstance(data, str | Path)
-        else (data if isinstance(data, DataTable) else data_from_table(data, marks))
-    )
-    wanted = structure_of(structure)
-    columns = columns_of(table, wanted.variables, _latent(latent, wanted), _checked_bins(bins))
-    if not wanted.is_directed:
-        with reporting(progress, label="learning") as reports:
-            result = learn_undirected(
-                columns,
-                wanted,
-                prior=settings.prior,
-                held_out=settings.held_out,
-                steps=steps,
-                seed=settings.seed,
-                budget=budget,
-                progress=reports.fraction,
-            )
-        seconds = time.perf_counter() - start
-        report = undirected_report(result, columns, wanted.name, budget, seconds)
-        return LearnedModel.of(result.model, report)
-    with reporting(progress, label="learning") as reports:
-        learner = TableLearner(columns, wanted, settings, budget)
-        found = learner.run(reports.fraction)
-    report = learner.report(found, wanted.name, 0.0)
-    return LearnedModel.of(found.model, replace(report, seconds=time.perf_counter() - start))
+    if isinstance(data, str | Path):
+        data = data_from_csv(Path(data), marks, budget)
+    elif not isinstance(data, DataTable):
+        data = data_from_table(data, marks)
+    assert isinstance(data, DataTable)
+    return learn_within(budget, data, wanted, earlier, choices, progress)
 
 
-@dataclass(frozen=True)
-class LearningSettings:
-    """How tables are learned; see :func:`learn`."""
-
-    prior: float
-    held_out: float
-    steps: int
-    tolerance: float
-    restarts: int | None
-    seed: int
-
-
-class TableLearner:
-    """Learns the tables of one structure from one set of rows.
+def learn_within(
+    budget: Budget,
+    data: DataTable,
+    wanted: Structure,
+    start: FactorGraph | None,
+    choices: LearningChoices,
+    progress: bool | Fraction | None = None,
+) -> LearnedModel:
+    """Learn like :func:`learn`, by a clock that runs already, from files that were read.
 
     Parameters
     ----------
-    columns : variables and rows.
-    structure : parents, or that a tree is wanted.
-    settings, budget : how, and within which limits.
+    budget : memory, and the time that is left.
+    data : the rows.
+    wanted, start : the structure, and an earlier model to begin at; they agree.
+    choices, progress : how, and whether to show a bar.
     """
-
-    def __init__(
-        self, columns: Columns, structure: Structure, settings: LearningSettings, budget: Budget
-    ) -> None:
-        self.columns, self.settings, self.budget = columns, settings, budget
-        self._learning = budget.part(_LEARNING_SHARE)
-        rows = columns.rows
-        names = [variable.name for variable in columns.variables]
-        sizes = [variable.num_states for variable in columns.variables]
-        if structure.is_tree_wanted:
-            self.parents = chow_liu_parents(rows, sizes)
-        else:
-            self.parents = structure.among(names)
-        self.is_latent = not bool((rows >= 0).any(0).all())
-        generator = np.random.default_rng(settings.seed)
-        order = generator.permutation(len(rows))
-        held_out = int(settings.held_out * len(rows))
-        self.num_held_out = held_out if held_out >= _FEWEST_HELD_OUT else 0
-        self._judges = rows[order[: self.num_held_out]]
-        self._taught = rows[order[self.num_held_out :]]
-        self.held_out_log_likelihood: float | None = None
-        self.verdict = Verdict("exact")
-        self._counter: CaseCounter | None = None  # that of the last climb
-        self._late: tuple[str, ...] = ()
-
-    def run(self, progress: Fraction | None) -> TableStep:
-        """Learn without the rows held out, be judged by them, and learn from all."""
-        model = empty_network(self.columns.variables, self.parents)
-        share = 0.5 if self.num_held_out else 0.0
-        if self.num_held_out:
-            taught = self._best(self._cases(self._taught), model, _part(progress, 0.0, share))
-            judges = CaseCounter(self._cases(self._judges), self.budget, self._counter)
-            if (found := _in_time(lambda: judges.judged(taught.model))) is not None:
-                self.held_out_log_likelihood, self.verdict = found.mean, found.verdict
-            if not self._needs_steps:
-                return self._best(
-                    self._cases(self.columns.rows), model, _part(progress, share, 1.0)
-                )
-            everything = self._cases(self.columns.rows)
-            try:
-                return self._climb(everything, taught.model, _part(progress, share, 1.0))
-            except TimeLimitError:
-                self._late = ("the time was over before the rows held out were learned from",)
-                return taught
-        return self._best(self._cases(self.columns.rows), model, progress)
-
-    def _cases(self, rows: np.ndarray) -> Cases:
-        return Cases.of(rows, self.columns.variables)
-
-    @property
-    def _needs_steps(self) -> bool:
-        return bool((self.columns.rows < 0).any())
-
-    def _best(self, cases: Cases, model: FactorGraph, progress: Fraction | None) -> TableStep:
-        """Begin where rows are known, or several times at random, and keep the best."""
-        # What is impossible at the start stays so, and rows may need it.
-        start = from_known(model, cases, max(self.settings.prior, _LEAST_PRIOR))
-        number = self.settings.restarts or (5 if self.is_latent else 1)
-        if not self.is_latent and number == 1:
-            return self._climb(cases, start, progress)
-        generator = generator_of(self.settings.seed)
-        found: list[TableStep] = []
-        for turn in range(number):
-            part = _part(progress, turn / number, (turn + 1) / number)
-            self._counter = None
-            found.append(self._climb(cases, shaken(start, _SHAKEN, generator), part))
-            if self.budget.is_over:
-                break
-        return max(found, key=lambda one: one.objective)
-
-    def _climb(self, cases: Cases, model: FactorGraph, progress: Fraction | None) -> TableStep:
-        """Steps until they gain little, or the time is over."""
-        self.has_converged = False
-        standing: TableStep | None = None
-        counter = CaseCounter(cases, self.budget, self._counter, self.settings.seed)
-        self._counter = counter
-        try:
-            for standing in steps_of(counter, model, self.settings.prior):
-                if progress is not None:
-                    progress(min(standing.step / self.settings.steps, 1.0))
-                if standing.gain < self.settings.tolerance or not self._needs_steps:
-                    self.has_converged = True
-                    break
-                if standing.step >= self.settings.steps or self._learning.is_over:
-                    break
-        except TimeLimitError:
-            if standing is None:
-                raise
-        assert standing is not None
-        if progress is not None:
-            progress(1.0)
-        return standing
-
-    def report(self, found: TableStep, structure: str, seconds: float) -> LearningReport:
-        """What there is to say of the result."""
-        rows = self.columns.rows
-        final = CaseCounter(self._cases(rows), self.budget, self._counter)
-        judged = _in_time(lambda: final.judged(found.model, is_judged=not self.num_held_out))
-        if judged is not None and not self.num_held_out:
-            self.verdict = judged.verdict
-        surprise = {
-            variable.name: value
-            for variable, value in zip(found.model.variables, found.surprise, strict=True)
-        }
-        return LearningReport(
-            structure=structure,
-            num_rows=len(rows),
-            num_held_out=self.num_held_out,
-            missing_share=float((rows < 0).mean()) if rows.size else 0.0,
-            num_parameters=num_parameters(found.model),
-            log_likelihood=math.nan if judged is None else judged.mean,
-            held_out_log_likelihood=self.held_out_log_likelihood,
-            steps=found.step,
-            has_converged=self.has_converged,
-            surprise=dict(sorted(surprise.items(), key=lambda pair: -pair[1])),
-            notes=(*self.columns.notes, *self._notes(judged)),
-            seconds=seconds,
-            status=self.verdict.status,
-        )
-
-    def _notes(self, judged: EstimatedLikelihood | None) -> tuple[str, ...]:
-        """How counts were drawn, if they were, and what is to be doubted."""
-        if self._counter is None or not self._counter.is_estimated:
-            return self._late
-        known = "" if judged is None else f", that of all rows to ± {judged.error:.2g}"
-        how = "a sampler that follows the tables, for no exact way fits"
-        told = f"missing cells are drawn by {how}; likelihoods are estimates{known}"
-        return (told, *self._late, *self.verdict.doubts)
-
-
-def _in_time(work: Callable[[], EstimatedLikelihood]) -> EstimatedLikelihood | None:
-    """What work gives; nothing if the time is over before, for the answer does not need it."""
-    try:
-        return work()
-    except TimeLimitError:
-        return None
-
-
-def _part(progress: Fraction | None, first: float, last: float) -> Fraction | None:
-    """Report of a part of the work."""
-    if progress is None:
-        return None
-    return lambda done: progress(first + (last - first) * done)
+    started = time.perf_counter()
+    columns = columns_of(data, wanted.variables, _latent(choices, wanted), choices.bins)
+    with reporting(progress, label="learning") as reports:
+        if not wanted.is_directed:
+            result = learn_undirected(columns, wanted, choices, start, budget, reports.fraction)
+            seconds = time.perf_counter() - started
+            report = undirected_report(result, columns, wanted.name, budget, seconds)
+            return LearnedModel.of(result.model, report)
+        learner = TableLearner(columns, wanted, choices, budget, start)
+        if (path := choices.path) is not None:
+            if choices.resume and is_there(path):
+                learner.take_up(path)
+            elif choices.restart:
+                give_up(path)
+        found = learner.run(reports.fraction)
+    report = table_report(learner, found, wanted.name)
+    return LearnedModel.of(found.model, replace(report, seconds=time.perf_counter() - started))
 
 
 def _marks(missing: object) -> tuple[str, ...]:
@@ -320,44 +173,17 @@ def _marks(missing: object) -> tuple[str, ...]:
     return found
 
 
-def _checked_bins(bins: Bins) -> Bins:
-    if bins is None:
-        return None
-    if not isinstance(bins, Mapping):
-        return checked_count("bins", bins, 2, MOST_STATES)
-    return {
-        _checked_name("bins", name): checked_count("bins", number, 2, MOST_STATES)
-        for name, number in bins.items()
-    }
-
-
-def _checked_name(setting: str, name: object) -> str:
-    if not isinstance(name, str):
-        raise ConfigError(Setting(setting), f" names {shown(name)}: names of columns are texts")
-    return str(name)
-
-
-def _checked_share(held_out: float | int) -> float:
-    share = checked_number("held_out", held_out, 1, is_zero_allowed=True)
-    if share >= 1:
-        raise ConfigError(Setting("held_out"), f" is {shown(held_out)}: some rows must be left")
-    return share
-
-
-def _latent(
-    latent: Mapping[str, int | Sequence[str]] | None, structure: Structure
-) -> dict[str, Variable]:
+def _latent(choices: LearningChoices, structure: Structure) -> dict[str, Variable]:
     """Variables that are never seen; their states are those of the structure, if it has some."""
-    if latent is None:
-        return {}
-    if not isinstance(latent, Mapping):
-        raise ConfigError(
-            Setting("latent"),
-            f" is {shown(latent)}: give names and numbers of states, as {{'a': 3}}",
-        )
-    given = structure.variables or {}
-    names = [_checked_name("latent", name) for name in latent]
-    return {
-        name: given.get(name) or Variable(name, states)
-        for name, states in zip(names, latent.values(), strict=True)
-    }
+    found = {}
+    for name, states in (choices.latent or {}).items():
+        asked = Variable(name, states)
+        given = (structure.variables or {}).get(name, asked)
+        if asked.num_states != given.num_states:
+            raise ConfigError(
+                Setting("latent"),
+                f" gives {name!r} {asked.num_states} states, and in the structure {name!r} has the "
+                f"states {', '.join(given.states[:8])}: give as many",
+            )
+        found[name] = given
+    return found

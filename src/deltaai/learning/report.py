@@ -27,7 +27,7 @@ class LearningReport(Shown):
     has_converged : whether the last step gained less than the tolerance.
     surprise : for each variable, its part of the negative log-likelihood of a row, largest first.
     notes : what was done that one may not expect, one sentence each.
-    seconds : in all.
+    seconds : of learning and judging.
     status : of the held-out likelihood: exact, or how far an estimate can be trusted.
     """
 
@@ -49,13 +49,15 @@ class LearningReport(Shown):
     def rows(self) -> list[tuple[str, str]]:
         """Names and values, as people read them."""
         held_out = "none were held out"
-        if self.held_out_log_likelihood is not None:
+        if self.num_held_out and self.held_out_log_likelihood is None:
+            held_out = "not known: the time was over"
+        elif self.held_out_log_likelihood is not None:
             how = "" if self.status == "exact" else f", {self.status}"
             held_out = f"{self.held_out_log_likelihood:.4f} ({self.num_held_out} rows{how})"
             if self.held_out_log_likelihood == -math.inf:
                 held_out += ": some are impossible; a prior above 0 makes none so"
         listed = ", ".join(f"{n} {v:.3f}" for n, v in list(self.surprise.items())[:5])
-        end = "" if self.has_converged else ", still gaining: raise steps to go on"
+        end = "" if self.has_converged else ", still gaining: more steps or time would help"
         found = [
             ("structure", self.structure),
             ("rows", f"{self.num_rows}, {self.missing_share:.1%} of their cells missing"),

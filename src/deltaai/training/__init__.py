@@ -1,7 +1,6 @@
 """Training: settings, the loop, phases and what they work on, checkpoints."""
 
 from deltaai.training.any_order_paths import AnyOrderTask
-from deltaai.training.checkpoint import load_tensors, save_tensors
 from deltaai.training.config import TrainingConfig, objective_names
 from deltaai.training.earlier_run import give_up, settle_earlier
 from deltaai.training.full_samples import FullSamples
@@ -25,12 +24,10 @@ __all__ = [
     "give_up",
     "inverse_temperature_at",
     "learning_rate_at",
-    "load_tensors",
     "main_phase",
     "objective_names",
     "phases_of",
     "read_state",
-    "save_tensors",
     "settle_earlier",
     "write_state",
 ]

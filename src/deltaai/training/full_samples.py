@@ -77,13 +77,16 @@ class FullSamples(Task):
         return estimate_from_log_weights(log_p - log_q.double())
 
     def state(self) -> dict[str, Any]:
-        """Orders, states, and what the objective drew."""
-        assert self.paths is not None
+        """Orders, states, and what the objective drew; nothing before the first update."""
+        if self.paths is None:
+            return {}
         drawn = self.objective.drawn(self.batch)
         return {"source": self.source.state(self.paths), "beta": self.beta, "drawn": drawn}
 
     def restore(self, state: Mapping[str, Any], generator: torch.Generator) -> None:
         """Take up orders and states from a checkpoint."""
+        if not state:
+            return
         self.paths, self.beta = self.source.restore(state["source"]), state["beta"]
         self._generator = generator
         drawn = state["drawn"].items()

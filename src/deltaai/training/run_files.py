@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltaai.errors import FormatError, Setting, TrainingError, one_line
-from deltaai.training.checkpoint import load_tensors, save_tensors
+from deltaai.io import load_tensors, save_tensors
 from deltaai.training.kept import Kept
 from deltaai.training.nested_state import pack_state, unpack_state
 
@@ -93,7 +93,7 @@ def read_state(
     try:
         if metadata.get("identity") != dict(identity):
             raise TrainingError(
-                f"{path} belongs to {others}; start anew, or give the model it was made for"
+                f"{path} belongs to {others}; start anew, or give what it was made for"
             )
         theirs, ours = metadata["config"], dict(settings)
         changed = [name for name in ours if theirs.get(name) != ours[name] and name not in free]

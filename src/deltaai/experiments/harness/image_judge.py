@@ -16,7 +16,7 @@ from torch import Tensor
 
 from deltaai.errors import FormatError
 from deltaai.experiments.harness.image_methods import Options
-from deltaai.io import ImageSet, binarised
+from deltaai.io import ImageSet, binarised, load_tensors, save_tensors
 from deltaai.learning import ImageLearner
 from deltaai.metrics import (
     DigitClassifier,
@@ -26,7 +26,6 @@ from deltaai.metrics import (
     train_classifier,
 )
 from deltaai.randomness import generator_of
-from deltaai.training import load_tensors, save_tensors
 
 FEW, MANY = 100, 5000  # samples of the two bounds: the paper's, and that of the literature
 NUM_EXAMPLES = 40

@@ -10,15 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from deltaai.errors import EvidenceError, ModelError, Setting, did_you_mean
+from deltaai.errors import ConfigError, EvidenceError, ModelError, Setting, did_you_mean
 from deltaai.io import DataTable
+from deltaai.learning.tables.bins import Cuts, number_of, numbers_of
 from deltaai.models import Variable
 
 MOST_STATES = 50  # of a column; more are numbers to be binned, or names of the cases
+_FEW_ODD = 3  # labels that are no numbers, in a column of numbers
 _LOOK_MISSING = frozenset({"na", "n/a", "nan", "null", "none", "missing", "unknown", "-", "."})
 
 Bins = int | Mapping[str, int] | None
@@ -67,6 +68,11 @@ def columns_of(
     wanted = list(data.names) if given is None else [n for n in given if n not in latent]
     if given is not None:
         _check_given(wanted, data, notes)
+    if given is not None and bins is not None:
+        raise ConfigError(
+            Setting("bins"),
+            " would cut columns whose states are given by a model: leave it out",
+        )
     if isinstance(bins, Mapping):
         for name in bins:
             if name not in wanted:
@@ -79,7 +85,8 @@ def columns_of(
         known = None if given is None else given[name]
         number = bins.get(name) if isinstance(bins, Mapping) else bins
         column = _Column(name, data.labels[place], data.codes[:, place])
-        variable, code = column.decided(known, number, notes)
+        is_named = isinstance(bins, Mapping)
+        variable, code = column.decided(known, number, notes, is_named=is_named)
         variables.append(variable)
         states.append(code[data.codes[:, place]])
     for variable in latent.values():
@@ -120,16 +127,20 @@ class _Column:
     codes: np.ndarray
 
     def decided(
-        self, known: Variable | None, bins: int | None, notes: list[str]
+        self, known: Variable | None, bins: int | None, notes: list[str], *, is_named: bool
     ) -> tuple[Variable, np.ndarray]:
-        """The variable, and the state of each code, with one more for missing cells."""
+        """The variable, and the state of each code, with one more for missing cells.
+
+        Parameters
+        ----------
+        known : the variable, if a structure came with it.
+        bins : into how many bins to cut it, if at all.
+        notes : what is to be known is added to them.
+        is_named : whether the bins were asked for by its name.
+        """
         name, labels = self.name, self.labels
         if known is not None:
-            try:
-                states = [known.index_of(label) for label in labels]
-            except EvidenceError as error:
-                raise EvidenceError(f"column {name!r}: {error}") from None
-            return known, np.array([*states, -1])
+            return known, self._as_known(known, notes)
         if not labels:
             raise EvidenceError(
                 f"column {name!r} has no known cell: leave it out, or name it as latent"
@@ -139,10 +150,13 @@ class _Column:
             for label in labels
             if label.lower() in _LOOK_MISSING
         ]
-        numbers = _numbers(labels)
-        if numbers is not None and bins is not None and bins < len(labels):
-            return self.binned(numbers, bins, notes)
+        numbers = numbers_of(labels)
+        if bins is not None and bins < len(labels):
+            if numbers is not None:
+                return self.binned(numbers, bins, notes)
+            self._refuse_odd(is_asked=is_named)
         if len(labels) > MOST_STATES:
+            self._refuse_odd(is_asked=False)
             raise self._too_many(numbers)
         if len(labels) == 1:
             notes.append(f"column {name!r} has one value, {labels[0]!r}: it tells nothing")
@@ -151,6 +165,47 @@ class _Column:
         state[order] = np.arange(len(labels))
         state[-1] = -1
         return _variable(name, [labels[k] for k in order]), state
+
+    def _as_known(self, known: Variable, notes: list[str]) -> np.ndarray:
+        """States of a variable that is given; numbers fall into its bins, if it has bins."""
+        cuts = Cuts.of_labels(known.states)
+        numbers = {
+            label: number
+            for label in (self.labels if cuts is not None else ())
+            if label not in known.states and (number := number_of(label)) is not None
+        }
+        if cuts is not None and numbers:
+            notes.append(
+                f"column {self.name!r} was cut as the model says, at {', '.join(cuts.texts)}"
+            )
+        states = []
+        for label in self.labels:
+            if cuts is not None and math.isfinite(numbers.get(label, math.nan)):
+                states.append(int(cuts.states_of(np.array(numbers[label]))))
+                continue
+            try:
+                states.append(known.index_of(label))
+            except EvidenceError as error:
+                raise EvidenceError(f"column {self.name!r}: {error}") from None
+        return np.array([*states, -1])
+
+    def _refuse_odd(self, *, is_asked: bool) -> None:
+        """Refuse to take numbers for names because of a few cells that are none.
+
+        Parameters
+        ----------
+        is_asked : whether somebody says that it is a column of numbers.
+        """
+        odd = [label for label in self.labels if numbers_of([label]) is None]
+        is_nan = all(number_of(label) is not None for label in odd)
+        is_few = len(odd) <= _FEW_ODD and len(self.labels) > MOST_STATES
+        if odd and (is_asked or is_few or (is_nan and len(odd) < len(self.labels))):
+            listed = ", ".join(map(repr, odd[:_FEW_ODD])) + (", ..." if odd[_FEW_ODD:] else "")
+            raise EvidenceError(
+                f"column {self.name!r} cannot be cut into bins, for it holds {listed} where "
+                "numbers should be: if that means a missing cell, say so with ",
+                Setting("missing"),
+            )
 
     def _too_many(self, numbers: list[float] | None) -> EvidenceError:
         what = f"column {self.name!r} has {len(self.labels)} different "
@@ -169,21 +224,11 @@ class _Column:
         self, numbers: list[float], bins: int, notes: list[str]
     ) -> tuple[Variable, np.ndarray]:
         """Cut numbers at quantiles of the known cells."""
-        if bins < 2:
-            raise EvidenceError(f"bins of column {self.name!r} is {bins}: it must be at least 2")
         values = np.array(numbers)
-        cells = values[self.codes[self.codes >= 0]]
-        cuts = np.unique(np.quantile(cells, np.arange(1, bins) / bins, method="higher"))
-        cuts = cuts[cuts > values.min()]  # nothing is below the smallest
-        if not len(cuts):  # most cells are the smallest
-            cuts = np.sort(values)[1:2]
-        texts = [f"{cut:.6g}" for cut in cuts]
-        states = [f"<{texts[0]}"]
-        states += [f"{low}..{high}" for low, high in pairwise(texts)]
-        states += [f">={texts[-1]}"]
-        notes.append(f"column {self.name!r} was cut into {len(states)} bins at {', '.join(texts)}")
-        state = np.append(np.searchsorted(cuts, values, side="right"), -1)
-        return _variable(self.name, states), state
+        cuts = Cuts.at_quantiles(values[self.codes[self.codes >= 0]], bins)
+        listed = ", ".join(cuts.texts)
+        notes.append(f"column {self.name!r} was cut into {len(cuts.labels)} bins at {listed}")
+        return _variable(self.name, cuts.labels), np.append(cuts.states_of(values), -1)
 
 
 def _variable(name: str, states: list[str]) -> Variable:
@@ -191,12 +236,3 @@ def _variable(name: str, states: list[str]) -> Variable:
         return Variable(name, states)
     except ModelError as error:
         raise EvidenceError(f"column {name!r}: {error}") from None
-
-
-def _numbers(labels: tuple[str, ...]) -> list[float] | None:
-    """The labels as numbers, if all of them are."""
-    try:
-        found = [float(label) for label in labels]
-    except ValueError:
-        return None
-    return found if all(math.isfinite(number) for number in found) else None

@@ -16,8 +16,9 @@ of an average of draws. The likelihood is an estimate, with an error and a verdi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -64,13 +65,28 @@ class DrawnCounts:
 
     def __init__(self, cases: Cases, filler: RowFiller) -> None:
         self.cases, self.filler = cases, filler
-        self._average: list[Float64[Tensor, "..."]] | None = None
+        incomplete = cases.rows[(cases.rows < 0).any(1)]
+        self._incomplete = torch.from_numpy(incomplete.astype(np.int64))
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the steps so far: tables that have nothing to do with these come next."""
+        self._average: list[Float64[Tensor, "..."]] = []
         self._step = 0
+
+    def state(self) -> dict[str, Any]:
+        """All that the next steps depend on, besides the tables."""
+        return {"average": self._average, "step": self._step, "filler": self.filler.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take up what :meth:`state` gave."""
+        self._average, self._step = list(state["average"]), int(state["step"])
+        self.filler.restore(state["filler"])
 
     def counted(self, model: FactorGraph) -> Counted:
         """Log-likelihood of all cases, and counts averaged over the steps so far."""
         self._step += 1
-        self.filler.follow(model)
+        self.filler.follow(model, self._incomplete)
         counts = [
             torch.zeros(g.num_factors, *g.sizes, dtype=torch.float64, device="cpu")
             for g in model.groups
@@ -88,7 +104,7 @@ class DrawnCounts:
     def _averaged(self, counts: list[Float64[Tensor, "..."]]) -> list[Float64[Tensor, "..."]]:
         late = self._step - _FULL_STEPS
         share = 1.0 if late <= 1 else late**-_POWER
-        if self._average is None:
+        if not self._average:
             self._average = [found.clone() for found in counts]
         for mean, found in zip(self._average, counts, strict=True):
             mean.lerp_(found, share)
@@ -112,8 +128,7 @@ class DrawnCounts:
         ----------
         is_judged : whether it is worth some second opinions.
         """
-        incomplete = self.cases.rows[(self.cases.rows < 0).any(1)]
-        self.filler.settle(model, torch.from_numpy(incomplete.astype(np.int64)))
+        self.filler.settle(model, self._incomplete)
         each = min(max(_JUDGED_COLUMNS // max(len(self.cases.rows), 1), _FILLINGS), _MOST_FILLINGS)
         parts: list[RowEstimate] = []
         rows: list[Int[Tensor, "row var"]] = []

@@ -1,11 +1,11 @@
 """Tables of a Bayesian network from rows with missing cells, by expectation maximisation.
 
 With N_v(s, k) the expected number of rows in which the parents of v are in state s and v in state
-k, given what each row shows, and a Dirichlet prior of α pseudo-rows spread evenly over each table,
+k, given what each row shows, and A_v(s, k) pseudo-rows (a Dirichlet prior),
 
-    p(v = k | parents = s)  <-  (N_v(s, k) + α / |table|) / Σ_j (N_v(s, j) + α / |table|)
+    p(v = k | parents = s)  <-  (N_v(s, k) + A_v(s, k)) / Σ_j (N_v(s, j) + A_v(s, j))
 
-raises  Σ_rows log p(row) + Σ_v Σ_s,k α / |table| log p(k | s)  in every step, and ends after one
+raises  Σ_rows log p(row) + Σ_v Σ_s,k A_v(s, k) log p(k | s)  in every step, and ends after one
 where all cells are known. All rows are counted at once (:meth:`RowInference.expected_counts`), or
 island by island; where neither fits, counts are drawn
 (:mod:`deltaai.learning.tables.drawn_counts`). Rows that are alike are one row with a weight.
@@ -14,8 +14,9 @@ island by island; where neither fits, counts are drawn
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,6 +30,7 @@ from deltaai.graphs import Elimination
 from deltaai.learning.tables.cases import Cases, Counted
 from deltaai.learning.tables.drawn_counts import DrawnCounts, EstimatedLikelihood
 from deltaai.learning.tables.islands import Islands
+from deltaai.learning.tables.prior import Prior
 from deltaai.learning.tables.row_filler import RowFiller
 from deltaai.models import ConditionalTable, ConditionalTableGroup, FactorGraph, Variable
 from deltaai.trust import Verdict
@@ -48,17 +50,24 @@ class TableStep:
     model : the network.
     step : number of steps.
     log_likelihood : mean over the rows, of the network before the step.
-    objective : the same with the prior, which no step may lower.
+    objectives : the same with the prior, which no step may lower; of the last steps too.
     gain : what the step before raised it by; of estimates, each of the last steps, beyond noise.
     surprise : of each variable, its part of the negative log-likelihood as expected.
+    has_converged : whether the step gained next to nothing.
     """
 
     model: FactorGraph
     step: int
     log_likelihood: float
-    objective: float
+    objectives: tuple[float, ...]
     gain: float
     surprise: tuple[float, ...]
+    has_converged: bool = False
+
+    @property
+    def objective(self) -> float:
+        """That of this step."""
+        return self.objectives[-1]
 
 
 def empty_network(variables: Sequence[Variable], parents: Sequence[Sequence[int]]) -> FactorGraph:
@@ -107,12 +116,19 @@ class CaseCounter:
     budget : memory and time that may be used.
     beside : what counts other rows for networks of the same structure: if it has a q, that is used.
     seed : of draws, where counts are drawn.
+    may_draw : whether they may be.
     """
 
     def __init__(
-        self, cases: Cases, budget: Budget, beside: CaseCounter | None = None, seed: int = 0
+        self,
+        cases: Cases,
+        budget: Budget,
+        beside: CaseCounter | None = None,
+        seed: int = 0,
+        *,
+        may_draw: bool = True,
     ) -> None:
-        self.cases, self.budget, self._seed = cases, budget, seed
+        self.cases, self.budget, self._seed, self._may_draw = cases, budget, seed, may_draw
         is_known = (cases.rows >= 0).all(0) if len(cases.rows) else np.zeros(cases.rows.shape[1])
         self._always = [int(v) for v in np.flatnonzero(is_known)]
         self._elimination: Elimination | None = None
@@ -129,6 +145,24 @@ class CaseCounter:
     def is_estimated(self) -> bool:
         """Whether counts are drawn."""
         return self._drawn is not None
+
+    def begin(self) -> None:
+        """Forget the steps so far: others begin."""
+        if self._drawn is not None:
+            self._drawn.begin()
+
+    def state(self) -> dict[str, Any] | None:
+        """What its next counts depend on besides the tables: nothing, where they are exact."""
+        return None if self._drawn is None else self._drawn.state()
+
+    def restore(self, state: Mapping[str, Any], model: FactorGraph) -> None:
+        """Take up what :meth:`state` gave, for a network of the same structure."""
+        tables = state["filler"]["first"]  # what q looks like depends on them
+        groups = [replace(g, tables=t) for g, t in zip(_tables(model), tables, strict=True)]
+        self._settle(FactorGraph.from_groups(model.variables, groups))
+        if self._drawn is None:
+            raise ValueError("draws, where counts are exact")
+        self._drawn.restore(state)
 
     def counted(self, model: FactorGraph) -> Counted:
         """Log-likelihood of the cases, and expected counts for each group of the model."""
@@ -183,8 +217,10 @@ class CaseCounter:
             islands = Islands(model, self.cases, self.budget)
             if (by_islands := islands.seconds(limit)) < seconds:
                 self._islands, reason, seconds = islands, None, by_islands
-        if seconds > _LONGEST_STEP:
+        if seconds > _LONGEST_STEP and self._may_draw:
             self._draw(model, reason)
+        elif reason is not None:
+            raise reason
 
     def _draw(self, model: FactorGraph, reason: MemoryLimitError | None) -> None:
         """Count by draws, if a q for that fits; if not, exactly, however long that takes."""
@@ -213,17 +249,23 @@ class CaseCounter:
 
 
 def steps_of(
-    counter: CaseCounter,
-    model: FactorGraph,
-    prior: float,
+    counter: CaseCounter, model: FactorGraph, prior: Prior, earlier: TableStep | None = None
 ) -> Iterator[TableStep]:
-    """Expectation and maximisation in turn, for ever; what comes first is after one step."""
-    step, objectives = 0, list[float]()
+    """Expectation and maximisation in turn, for ever; what comes first is after one more step.
+
+    Parameters
+    ----------
+    counter, prior : what rows are expected to show, and the pseudo-rows beside them.
+    model : where it begins.
+    earlier : the step that led there, if one did.
+    """
+    step = 0 if earlier is None else earlier.step
+    objectives = () if earlier is None else earlier.objectives
     while True:
         found = counter.counted(model)
         num_rows, likelihood = counter.cases.num_rows, found.log_likelihood
-        objective = likelihood + _log_prior(model, prior)
-        objectives.append(objective / num_rows)
+        objective = (likelihood + prior.log_density(model)) / num_rows
+        objectives = (*objectives, objective)[-2 * _WINDOW :]
         step += 1
         after = maximised(model, found.by_group, prior)
         surprise = _surprise(after, found.by_group)
@@ -231,7 +273,7 @@ def steps_of(
             after,
             step,
             likelihood / num_rows,
-            objectives[-1],
+            objectives,
             _gain(objectives, is_estimated=counter.is_estimated),
             tuple(one / num_rows for one in surprise),
         )
@@ -257,12 +299,12 @@ def _gain(objectives: Sequence[float], *, is_estimated: bool) -> float:
 
 
 def maximised(
-    model: FactorGraph, counts: Sequence[Float64[Tensor, "..."]], prior: float
+    model: FactorGraph, counts: Sequence[Float64[Tensor, "..."]], prior: Prior
 ) -> FactorGraph:
     """The network whose tables fit counts best; uniform where nothing was counted."""
     groups = []
-    for group, found in zip(_tables(model), counts, strict=True):
-        total = found + prior / group.table_size
+    for group, found, pseudo in zip(_tables(model), counts, prior.counts(model), strict=True):
+        total = found + pseudo
         sums = total.sum(-1, keepdim=True)
         uniform = torch.full_like(total, 1 / group.sizes[-1])
         tables = torch.where(sums > 0, total / torch.where(sums > 0, sums, 1.0), uniform)
@@ -276,14 +318,6 @@ def _tables(model: FactorGraph) -> Iterator[ConditionalTableGroup]:
         yield group
 
 
-def _log_prior(model: FactorGraph, prior: float) -> float:
-    if prior == 0:
-        return 0.0
-    return math.fsum(
-        prior / group.table_size * float(group.log_tables().sum()) for group in model.groups
-    )
-
-
 def _surprise(model: FactorGraph, counts: Sequence[Tensor]) -> list[float]:
     """Cross-entropy of each variable's table, summed over the rows."""
     found = [0.0] * model.num_variables
@@ -294,6 +328,6 @@ def _surprise(model: FactorGraph, counts: Sequence[Tensor]) -> list[float]:
     return found
 
 
-def from_known(model: FactorGraph, cases: Cases, prior: float) -> FactorGraph:
+def from_known(model: FactorGraph, cases: Cases, prior: Prior) -> FactorGraph:
     """Tables by counting rows in which a variable and all its parents are known: a start."""
     return maximised(model, cases.known_counts(model), prior)

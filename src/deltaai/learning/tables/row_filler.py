@@ -8,6 +8,9 @@ and never without evidence. Zeros of tables are floored for q alone; weights kno
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from jaxtyping import Int
 from torch import Tensor
 
@@ -52,6 +55,7 @@ class RowFiller:
             needed = training_cost(model, "any").peak_bytes
             budget.refuse("the updates of a sampler for missing cells", needed, "raise it")
             self._groups = [_copied(group) for group in model.groups]
+            self._first = [group.tables.clone() for group in self._groups]
             self._follower = Follower(
                 FactorGraph.from_groups(model.variables, self._groups),
                 LearningRows(rows),
@@ -59,14 +63,36 @@ class RowFiller:
                 empty_share=0.0,
                 smoothing=_SMOOTHING,
             )
-        self._is_warm, self._some = False, rows[:_TRIED_ROWS]
+        self._is_warm = False
         self.unevenness = float("inf")  # of the last fillings, in nats a row
 
-    def follow(self, model: FactorGraph) -> None:
-        """Take the tables of a network, and train q for them, unless it is near enough."""
+    def state(self) -> dict[str, Any]:
+        """Where q, its training and its draws stand."""
+        return {
+            "first": self._first,
+            "follower": self._follower.state(),
+            "generator": self.generator.get_state(),
+            "is_warm": self._is_warm,
+            "unevenness": self.unevenness,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take up what :meth:`state` gave."""
+        self._follower.restore(state["follower"])
+        self.generator.set_state(state["generator"])
+        self._is_warm, self.unevenness = bool(state["is_warm"]), float(state["unevenness"])
+
+    def follow(self, model: FactorGraph, rows: Int[Tensor, "row var"]) -> None:
+        """Take the tables of a network, and train q for them, unless it is near enough.
+
+        Parameters
+        ----------
+        rows : incomplete ones, which q is trained given.
+        """
         self._take(model)
+        self._follower.show(rows)
         if not self._is_warm:
-            self._approach(self._some, _WARMUP)
+            self._approach(rows[:_TRIED_ROWS], _WARMUP)
             self._is_warm = True
         elif self.unevenness > _NEAR_ENOUGH:
             self._train(_UPDATES)

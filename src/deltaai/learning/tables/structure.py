@@ -15,7 +15,14 @@ from pathlib import Path
 
 from deltaai.arguments import checked_items
 from deltaai.errors import ConfigError, ModelError, Setting, did_you_mean, shown
-from deltaai.io import describe_cycle, directed_cycle, is_there, read, why_not_bayesian
+from deltaai.io import (
+    describe_cycle,
+    directed_cycle,
+    example,
+    is_there,
+    read,
+    why_not_bayesian,
+)
 from deltaai.models import FactorGraph, Variable
 
 _GRID = re.compile(r"grid[ :]?(\d{1,4})\s*x\s*(\d{1,4})", re.IGNORECASE)
@@ -49,6 +56,12 @@ class Structure:
         """Whether variables have parents."""
         return not self.scopes and self.grid is None
 
+    @property
+    def named(self) -> list[str]:
+        """Variables that edges or scopes name."""
+        families = [(child, *some) for child, some in self.parents.items()]
+        return list(dict.fromkeys(name for some in (*families, *self.scopes) for name in some))
+
     def scopes_among(self, names: Sequence[str]) -> list[tuple[str, ...]]:
         """Scopes of factors: those of a structure without directions, and each variable alone."""
         found = list(self.scopes)
@@ -70,7 +83,7 @@ class Structure:
     def among(self, names: Sequence[str]) -> list[tuple[int, ...]]:
         """Parents of each variable by number; refuses what has no column, and cycles."""
         number = {name: place for place, name in enumerate(names)}
-        for name in (*self.parents, *(one for some in self.parents.values() for one in some)):
+        for name in self.named:
             if name not in number:
                 raise ModelError(
                     f"the structure names {name!r}, which is no column{did_you_mean(name, names)}; "
@@ -117,7 +130,7 @@ def _of_text(text: str) -> Structure:
     if grid := _GRID.fullmatch(text.strip()):
         return Structure({}, grid=(int(grid[1]), int(grid[2])))
     path = Path(text)
-    if not path.suffix and not is_there(path):
+    if not path.suffix and not is_there(path) and text not in example():
         raise ConfigError(
             Setting("structure"),
             f" is {text!r}{did_you_mean(text, (CHOW_LIU, INDEPENDENT))}: give 'chow-liu', "

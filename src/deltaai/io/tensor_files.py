@@ -5,9 +5,8 @@ name and version, the kind of content, the caller's metadata, and a SHA-256 over
 written beside its target and renamed over it, so a process killed at any moment leaves the old
 file or the new one. Nothing is ever unpickled: reading a stranger's file runs no code of theirs.
 
-State that is not flat is packed by :mod:`deltaai.training.nested_state` first.
-
-This file does not know what is in a checkpoint, or when to write one: that is the loop's.
+What the tensors mean is not known here: models (:mod:`deltaai.io.model_files`), samplers and the
+states of runs say what they are by their kind.
 """
 
 from __future__ import annotations
@@ -28,10 +27,12 @@ from torch import Tensor
 
 from deltaai.arguments import checked_path
 from deltaai.errors import DeltaAIError, FormatError, one_line
-from deltaai.io import replace_file
+from deltaai.io.atomic import replace_file
 
 FORMAT_NAME = "deltaai"
 FORMAT_VERSION = 2  # 1 said of a sampler what it is in other words
+MODEL_KIND, SAMPLER_KIND = "model", "sampler"
+_READ_WITH = {MODEL_KIND: "read", SAMPLER_KIND: "load"}
 
 
 def save_tensors(
@@ -51,6 +52,13 @@ def save_tensors(
     DeltaAIError
         When something cannot be stored, or the file cannot be written.
     """
+    replace_file(path, packed_tensors(tensors, metadata, kind=kind, name=str(path)))
+
+
+def packed_tensors(
+    tensors: Mapping[str, Tensor], metadata: Mapping[str, Any], *, kind: str, name: str
+) -> bytes:
+    """The bytes of such a file; the name is for messages."""
     envelope: dict[str, Any] = {"format": FORMAT_NAME, "version": FORMAT_VERSION, "kind": kind}
     try:
         separate = dict(_separate(tensors))
@@ -59,10 +67,9 @@ def save_tensors(
             raise TypeError("metadata must be lists, and dictionaries with text for keys")
         envelope["sha256"] = _checksum(separate, envelope)
         # Not safetensors' own writer of files: that does not wait for the disk.
-        content = safetensors.torch.save(separate, {FORMAT_NAME: _canonical(envelope)})
+        return safetensors.torch.save(separate, {FORMAT_NAME: _canonical(envelope)})
     except (TypeError, ValueError, KeyError, RuntimeError) as error:
-        raise DeltaAIError(f"cannot store this in {path}: {one_line(error)}") from error
-    replace_file(path, content)
+        raise DeltaAIError(f"cannot store this in {name}: {one_line(error)}") from error
 
 
 def load_tensors(path: str | Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -74,6 +81,32 @@ def load_tensors(path: str | Path, kind: str) -> tuple[dict[str, Tensor], dict[s
         When there is no such file, or it is not whole, not ours, or not of this kind.
     """
     path = checked_path(path)
+    with _opened(path) as file:
+        header = file.metadata() or {}
+        # Copies, for what stands in the file may change under a tensor that maps it.
+        tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+    envelope = _read_envelope(path, header)
+    found = envelope["kind"]
+    if found != kind:
+        call = _READ_WITH.get(found) if isinstance(found, str) else None
+        hint = "" if call is None else f": a {found} is read with {call}"
+        raise FormatError(path, None, f"holds a {one_line(repr(found))}; expected a {kind!r}{hint}")
+    if envelope.pop("sha256") != _checksum(tensors, envelope):
+        raise FormatError(path, None, "damaged: its content does not match its checksum")
+    return tensors, envelope["metadata"]
+
+
+def kind_of(path: str | Path) -> str:
+    """What the content of such a file is said to be; nothing else is read."""
+    path = checked_path(path)
+    with _opened(path) as file:
+        header = file.metadata() or {}
+    return str(_read_envelope(path, header)["kind"])
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open a file of tensors; whatever is wrong with it while it is read is said of it."""
     try:
         num_bytes = path.stat().st_size
         if not path.is_file():
@@ -81,9 +114,7 @@ def load_tensors(path: str | Path, kind: str) -> tuple[dict[str, Tensor], dict[s
         if num_bytes == 0:
             raise FormatError(path, None, "the file is empty; writing it was interrupted")
         with _utf8_name(path) as name, safetensors.safe_open(name, framework="pt") as file:
-            header = file.metadata() or {}
-            # Copies, for what stands in the file may change under a tensor that maps it.
-            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+            yield file
     except FormatError:
         raise
     except FileNotFoundError:
@@ -94,13 +125,6 @@ def load_tensors(path: str | Path, kind: str) -> tuple[dict[str, Tensor], dict[s
         raise FormatError(
             path, None, f"not a safetensors file, damaged, or cut short ({one_line(error)})"
         ) from None
-    envelope = _read_envelope(path, header)
-    found = envelope["kind"]
-    if found != kind:
-        raise FormatError(path, None, f"holds a {one_line(repr(found))}; expected a {kind!r}")
-    if envelope.pop("sha256") != _checksum(tensors, envelope):
-        raise FormatError(path, None, "damaged: its content does not match its checksum")
-    return tensors, envelope["metadata"]
 
 
 @contextmanager
