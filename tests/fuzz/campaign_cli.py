@@ -264,7 +264,8 @@ def check_files(folder: Path, kept: dict[Path, bytes], told: str) -> None:
         elif b'"deltaai"' in content[:100_000] and b"sha256" in content[:100_000]:
             # The library below cannot open a file whose name is not UTF-8.
             if not path.name.endswith(".checkpoint") and "\udcff" not in path.name:
-                dai.load(path)
+                # `learn` writes models, and no other command does.
+                (dai.read if "learn" in told else dai.load)(path)
         elif path.suffix == ".jsonl":
             assert all(isinstance(json.loads(line), dict) for line in content.splitlines())
         elif path.suffix == ".csv":
