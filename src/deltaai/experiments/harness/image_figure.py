@@ -25,7 +25,7 @@ JUDGING: dict[str, dict[str, dict[str, Setting]]] = {
         "digits": {"curve_images": 8, "end_images": 16, "many_images": 1},
     },
     "small": {
-        "mnist": {"curve_images": 200, "end_images": 10_000, "many_images": 500},
+        "mnist": {"curve_images": 200, "end_images": 10_000, "many_images": 100},
         "digits": {"curve_images": 200, "end_images": 397, "many_images": 397},
     },
     "paper": {
