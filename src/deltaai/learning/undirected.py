@@ -26,6 +26,7 @@ from deltaai.models import FactorGraph, TableFactor
 from deltaai.progress import Fraction
 
 _LEARNING_SHARE, _LEAST_SECONDS = 0.6, 1e-3
+_BYTES_PER_CELL = 80  # as measured, where some are missing
 _CHECKPOINT_EVERY = 5  # updates that take all rows
 _OURS = {"weight_decay": "prior"}  # settings that have another name here
 _MOST_ENTRIES = 2**20  # of one table
@@ -57,6 +58,9 @@ def learn_undirected(
             " count rows in tables of a Bayesian network, and this structure has no directions: "
             "leave them out",
         )
+    num_cells = columns.rows.size + len(columns.rows)
+    what = "rows of a structure without directions"
+    budget.refuse(what, _BYTES_PER_CELL * num_cells, "raise it, or give fewer rows")
     model = learnable(_beginning(columns, structure, start))
     gradient = default_gradient(model)
     settings: dict[str, Any] = {} if choices.steps is None else {"steps": choices.steps}
@@ -106,7 +110,12 @@ def _beginning(columns: Columns, structure: Structure, start: FactorGraph | None
 
 
 def undirected_report(
-    found: LikelihoodResult, columns: Columns, structure: str, budget: Budget, seconds: float
+    found: LikelihoodResult,
+    columns: Columns,
+    structure: str,
+    start: FactorGraph | None,
+    budget: Budget,
+    seconds: float,
 ) -> LearningReport:
     """What there is to say of the result."""
     rows, held_out = columns.rows, found.held_out
@@ -124,6 +133,7 @@ def undirected_report(
         surprise={},
         notes=(
             *columns.notes,
+            *(() if start is None else ("learned on from an earlier model, where it stood",)),
             f"learned along the {found.gradient} gradient, without the rows held out",
         ),
         seconds=seconds,
