@@ -113,7 +113,7 @@ def undirected_report(
     found: LikelihoodResult,
     columns: Columns,
     structure: str,
-    start: FactorGraph | None,
+    choices: LearningChoices,
     budget: Budget,
     seconds: float,
 ) -> LearningReport:
@@ -123,7 +123,7 @@ def undirected_report(
     return LearningReport(
         structure=structure,
         num_rows=len(rows),
-        num_held_out=0 if held_out is None else held_out.num_rows,
+        num_held_out=round(choices.held_out * len(rows)) if held_out is None else held_out.num_rows,
         missing_share=float((rows < 0).mean()),
         num_parameters=sum(g.num_factors * g.table_size for g in found.model.groups),
         log_likelihood=_log_likelihood(found.model, cases, budget),
@@ -133,7 +133,7 @@ def undirected_report(
         surprise={},
         notes=(
             *columns.notes,
-            *(() if start is None else ("learned on from an earlier model, where it stood",)),
+            *(() if choices.start is None else ("learned on from an earlier model",)),
             f"learned along the {found.gradient} gradient, without the rows held out",
         ),
         seconds=seconds,

@@ -8,6 +8,7 @@ states are in the checkpoint, so a run that was killed and resumed is the run th
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from deltaai.errors import ConfigError, Setting, TrainingError, shown
+from deltaai.errors import ConfigError, Setting, TimeLimitError, TrainingError, shown
 from deltaai.learning.likelihood.config import LikelihoodConfig
 from deltaai.learning.likelihood.gradients import Gradient, all_of
 from deltaai.learning.likelihood.held_out import HeldOut, HeldOutLikelihood
@@ -77,7 +78,12 @@ class Learner:
         config, started = self.config, time.perf_counter() - self.seconds
         while not self.is_done:
             chosen = self._choose()
-            loss = self._update(chosen)
+            try:
+                loss = self._update(chosen)
+            except TimeLimitError:
+                if self.step == 0:
+                    raise
+                break  # what was learned before is the answer
             self.step += 1
             self.seconds = time.perf_counter() - started
             is_due = config.evaluate_every and self.step % config.evaluate_every == 0
@@ -91,7 +97,8 @@ class Learner:
         if config.patience is not None and self.best is not None:
             self._set(self.best[1])
         if self.held_out is not None:
-            self.judged = self.held_out.measure(is_last=True)
+            with contextlib.suppress(TimeLimitError):
+                self.judged = self.held_out.measure(is_last=True)
 
     @property
     def is_done(self) -> bool:
@@ -156,7 +163,11 @@ class Learner:
                 self._step_of_adam(self.optimizer, closure)
             else:
                 before = [value.detach().clone() for value in self.parameters]
-                self.optimizer.step(closure)  # type: ignore[arg-type]
+                try:
+                    self.optimizer.step(closure)  # type: ignore[arg-type]
+                except TimeLimitError:  # in the middle of a line search
+                    self._set(before)
+                    raise
                 if self.is_converged:  # the step was made all the same
                     self._set(before)
                 pairs = zip(before, self.parameters, strict=True)
