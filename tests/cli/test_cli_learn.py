@@ -69,6 +69,14 @@ def test_the_structure_of_a_file_and_a_latent_variable(run, tmp_path):
         ("a,b\n", [], "no rows"),
         ("a,b\n1\n", [], "expected 2 cells"),
         ("a,a\n1,2\n", [], "two columns have one name"),
+        ("a;b\n1;2\n", [], "separated by commas, not by ';'"),
+        ("a,b\nx,1\n" * 9, ["--time-limit", "1e-6"], "time limit of 1e-06 s"),
+        ("a,b\n?,1\nx,?\n" * 99, ["--time-limit", "3e-3"], "time limit of 0.003 s"),
+        (
+            "a,b\n1,2\n" * 9999,
+            ["--memory-limit", "1MB", "--structure", "grid 1x2"],
+            "need about 4.6 MiB and the memory limit is 1.0 MiB",
+        ),
         ("a,\n1,2\n", [], "column has no name"),
         ("a,b\n?,1\n?,2\n", [], "'a' has no known cell"),
         ('a\n"x\n', [], "not a CSV file"),
@@ -87,13 +95,13 @@ def test_the_structure_of_a_file_and_a_latent_variable(run, tmp_path):
     ],
 )
 def test_one_line_says_what_to_do(run, tmp_path, text, words, said):
-    path, out = tmp_path / "d.csv", tmp_path / "m.bif"
+    path, out = tmp_path / "d.csv", tmp_path / "m.dai"
     path.write_text(text)
     code, _, err = run("learn", path, "-o", out, *words)
     assert code in {2, 3}
     assert said in " ".join(err.split()), err
     assert "Traceback" not in err
-    assert not out.exists()
+    assert [each.name for each in tmp_path.iterdir()] == ["d.csv"]
 
 
 def test_a_missing_file_and_a_strange_output(run, tmp_path, data):

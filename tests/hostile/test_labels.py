@@ -271,3 +271,14 @@ def test_rows_that_need_log_space_read_no_label():
     for row, evidence in enumerate(({"grade": "2"}, {"grade": "1", "grade2": "2"})):
         expected = Enumeration(model, evidence).log_partition()
         assert float(answers.log_partition[row]) == pytest.approx(expected)
+
+
+def test_a_number_in_a_range_is_no_index():
+    """Bins of a column of numbers: 2 lies in the first, and has the index of the last."""
+    size = dai.Variable("size", ["<2.5", "2.5..7", ">=7"])
+    assert [size.index_of(value) for value in ("2.5..7", "#2", dai.StateIndex(2))] == [1, 2, 2]
+    for value in (2, 2.0, "2", 7):
+        with pytest.raises(dai.EvidenceError, match=r"no state '\d(\.0)?' \(its states: <2\.5, "):
+            size.index_of(value)
+    with pytest.raises(dai.EvidenceError, match="write '#2' for the state of index 2"):
+        size.index_of("2")

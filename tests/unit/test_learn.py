@@ -8,6 +8,8 @@ import pytest
 import torch
 
 import deltaai as dai
+from deltaai.learning.likelihood.exact_gradient import ExactGradient
+from deltaai.learning.likelihood.held_out import HeldOut
 from deltaai.learning.tables.bins import Cuts
 
 pytestmark = pytest.mark.usefixtures("as_a_user_runs_it")
@@ -191,6 +193,32 @@ def test_when_the_time_is_over_what_was_found_is_the_answer():
     frame = frame.mask(np.random.default_rng(0).random(frame.shape) < 0.5)
     with pytest.raises(dai.TimeLimitError):
         dai.learn(frame, time_limit=1e-3)
+
+
+@pytest.mark.parametrize("is_judged", [True, False])
+def test_time_that_ends_in_a_line_search_keeps_what_was_found(monkeypatch, is_judged):
+    calls, surrogate, measure = [], ExactGradient.surrogate, HeldOut.measure
+
+    def late(self, *arguments, **named):
+        calls.append(0)
+        if len(calls) > 6:
+            raise dai.TimeLimitError("the model", 1.0)
+        return surrogate(self, *arguments, **named)
+
+    def judged(self, **named):
+        if not is_judged:
+            raise dai.TimeLimitError("the model", 1.0)
+        return measure(self, **named)
+
+    monkeypatch.setattr(ExactGradient, "surrogate", late)
+    monkeypatch.setattr(HeldOut, "measure", judged)
+    report = dai.learn(ROWS, "grid 1x2").report
+    assert report.steps >= 1
+    assert not report.has_converged
+    assert ("not known: the time was over" in str(report)) != is_judged
+    calls += [0] * 10
+    with pytest.raises(dai.TimeLimitError):
+        dai.learn(ROWS, "grid 1x2")
 
 
 def test_a_grid_is_learned_along_the_gradient():

@@ -28,6 +28,7 @@ from deltaai.io.files import opened
 MISSING = -1
 MOST_LABELS = 2**20  # of one column: more are no labels, and would fill the memory
 _ROWS_AT_ONCE = 4096
+_NO_COMMAS = (";", "\t", "|")  # what others separate cells with
 _BYTES_PER_CELL = 16  # while blocks are joined, and while rows are compared later
 
 
@@ -170,6 +171,9 @@ def data_from_stream(
     names = column_names(reader, name)
     if any(not one for one in names):
         raise FormatError(name, 1, "a column has no name: name it, or take it out")
+    if len(names) == 1 and (other := next((c for c in _NO_COMMAS if c in names[0]), None)):
+        what = f"there is one column, {names[0]!r}"
+        raise FormatError(name, 1, f"{what}: cells are separated by commas, not by {other!r}")
     encoders = [_Column(one, frozenset(missing)) for one in names]
     blocks = list(_encoded(rows_of_cells(reader, len(names), name), encoders, name, budget))
     nothing = np.empty((0, len(names)), dtype=np.int32)

@@ -149,7 +149,7 @@ def learn_within(
         if not wanted.is_directed:
             result = learn_undirected(columns, wanted, choices, start, budget, reports.fraction)
             seconds = time.perf_counter() - started
-            report = undirected_report(result, columns, wanted.name, budget, seconds)
+            report = undirected_report(result, columns, wanted.name, choices, budget, seconds)
             return LearnedModel.of(result.model, report)
         learner = TableLearner(columns, wanted, choices, budget, start)
         if (path := choices.path) is not None:

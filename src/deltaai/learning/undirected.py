@@ -26,6 +26,7 @@ from deltaai.models import FactorGraph, TableFactor
 from deltaai.progress import Fraction
 
 _LEARNING_SHARE, _LEAST_SECONDS = 0.6, 1e-3
+_BYTES_PER_CELL = 80  # as measured, where some are missing
 _CHECKPOINT_EVERY = 5  # updates that take all rows
 _OURS = {"weight_decay": "prior"}  # settings that have another name here
 _MOST_ENTRIES = 2**20  # of one table
@@ -61,6 +62,9 @@ def learn_undirected(
             " count rows in tables of a Bayesian network, and this structure has no directions: "
             "leave them out",
         )
+    num_cells = columns.rows.size + len(columns.rows)
+    what = "rows of a structure without directions"
+    budget.refuse(what, _BYTES_PER_CELL * num_cells, "raise it, or give fewer rows")
     model = learnable(_beginning(columns, structure, start))
     gradient = default_gradient(model)
     settings: dict[str, Any] = {} if choices.steps is None else {"steps": choices.steps}
@@ -112,7 +116,12 @@ def _beginning(columns: Columns, structure: Structure, start: FactorGraph | None
 
 
 def undirected_report(
-    found: LikelihoodResult, columns: Columns, structure: str, budget: Budget, seconds: float
+    found: LikelihoodResult,
+    columns: Columns,
+    structure: str,
+    choices: LearningChoices,
+    budget: Budget,
+    seconds: float,
 ) -> LearningReport:
     """What there is to say of the result."""
     rows, held_out = columns.rows, found.held_out
@@ -120,7 +129,7 @@ def undirected_report(
     return LearningReport(
         structure=structure,
         num_rows=len(rows),
-        num_held_out=0 if held_out is None else held_out.num_rows,
+        num_held_out=round(choices.held_out * len(rows)) if held_out is None else held_out.num_rows,
         missing_share=float((rows < 0).mean()),
         num_parameters=sum(g.num_factors * g.table_size for g in found.model.groups),
         log_likelihood=_log_likelihood(found.model, cases, budget),
@@ -130,6 +139,7 @@ def undirected_report(
         surprise={},
         notes=(
             *columns.notes,
+            *(() if choices.start is None else ("learned on from an earlier model",)),
             f"learned along the {found.gradient} gradient, without the rows held out",
         ),
         seconds=seconds,

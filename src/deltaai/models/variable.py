@@ -8,7 +8,9 @@ for a state means, wherever it comes from (a mapping, a table, a file, the comma
 - ``"#1"`` is the index 1, and so is ``StateIndex(1)``, which nothing can misread;
 - a whole number is an index, unless it is also the text of another state's label. Of labels
   ``"1", "2", "3"`` the number 1 has two readings, so it is refused;
-- digits in a text are an index where no label is a number, and refused where one is.
+- digits in a text are an index where no label is a number, and refused where one is;
+- where labels are ranges of numbers, from ``<2`` to ``>=5``, a number is refused as well: it may be
+  an index, or lie in a range.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ INDEX_MARK = "#"  # before a number it says that an index is meant
 MOST_STATES = 2**24  # more is a slip of the hand, and their labels alone would fill the memory
 _LONGEST_INDEX = 18  # digits; longer ones are no index of anything
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?", re.ASCII)
+_LOWEST, _HIGHEST = (re.compile(rf"{sign}[+-]?\d[\d.e+-]*", re.ASCII) for sign in ("<", ">="))
 
 
 class StateIndex(int):
@@ -169,6 +172,8 @@ class Variable:
             text = text if text in self.states else _text(int(number))
             index = int(number) if 0 <= number < len(self.states) else None
         if text not in self.states:
+            if self._has_ranges:
+                return self._index_of_text(text)
             return self._checked_index(-1 if index is None else index, number)
         label = self.states.index(text)
         if index is not None and index != label:
@@ -189,8 +194,13 @@ class Variable:
 
     @property
     def _index_needs_no_mark(self) -> bool:
-        """Whether digits in a text can only be an index: no label is a number."""
-        return not any(_NUMBER.fullmatch(label) for label in self.states)
+        """Whether digits in a text can only be an index: no label is a number, or has some."""
+        return not self._has_ranges and not any(_NUMBER.fullmatch(label) for label in self.states)
+
+    @property
+    def _has_ranges(self) -> bool:
+        first, last = self.states[0], self.states[-1]
+        return bool(_LOWEST.fullmatch(first) and _HIGHEST.fullmatch(last))
 
     @property
     def _listed(self) -> str:

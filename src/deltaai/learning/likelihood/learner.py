@@ -78,7 +78,12 @@ class Learner:
         config, started = self.config, time.perf_counter() - self.seconds
         while not self.is_done:
             chosen = self._choose()
-            loss = self._update(chosen)
+            try:
+                loss = self._update(chosen)
+            except TimeLimitError:
+                if self.step == 0:
+                    raise
+                break  # what was learned before is the answer
             self.step += 1
             self.seconds = time.perf_counter() - started
             is_due = config.evaluate_every and self.step % config.evaluate_every == 0
@@ -158,7 +163,11 @@ class Learner:
                 self._step_of_adam(self.optimizer, closure)
             else:
                 before = [value.detach().clone() for value in self.parameters]
-                self.optimizer.step(closure)  # type: ignore[arg-type]
+                try:
+                    self.optimizer.step(closure)  # type: ignore[arg-type]
+                except TimeLimitError:  # in the middle of a line search
+                    self._set(before)
+                    raise
                 if self.is_converged:  # the step was made all the same
                     self._set(before)
                 pairs = zip(before, self.parameters, strict=True)
