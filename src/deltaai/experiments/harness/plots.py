@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import itertools
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -211,14 +211,41 @@ def _draw_panel(
         drawn[label] = panel.axhline(value, color="#666666", linestyle=style, linewidth=1)
     if experiment.is_log_time:
         panel.set_xscale("log")
+        _plain_times(panel)
     if is_log_value:
         panel.set_yscale("log")
+    else:
+        _look_past_the_start(panel, lines, experiment.references.get(model, {}).values())
     panel.set_title(experiment.model_labels[model], fontsize=10)
     panel.set_xlabel(experiment.time_label)
     panel.grid(alpha=0.25, linewidth=0.5)
     panel.spines[["top", "right"]].set_visible(False)
     panel.tick_params(labelsize=8)
     return drawn
+
+
+def _plain_times(panel: Axes) -> None:
+    """Label a logarithmic axis of times with numbers that have room."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415
+
+    first, last = panel.get_xlim()
+    steps = (1.0, 2.0, 5.0) if last < 1000 * first else (1.0,)
+    panel.xaxis.set_major_locator(LogLocator(subs=steps))
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    panel.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _look_past_the_start(
+    panel: Axes, lines: Mapping[str, tuple[np.ndarray, ...]], references: Iterable[float]
+) -> None:
+    """Show the range of values after the first measurement: what nobody has learned is far off."""
+    later = [(mean - spread, mean + spread) for _, mean, spread in lines.values() if len(mean) > 2]
+    values = np.concatenate([part[1:] for pair in later for part in pair]) if later else np.empty(0)
+    values = values[np.isfinite(values)]
+    if len(values) and values.min() < values.max():
+        margin = 0.05 * float(values.max() - values.min())
+        low, high = float(values.min()) - margin, float(values.max()) + margin
+        panel.set_ylim(min([low, *references]), max([high, *references]))
 
 
 def _times(curves: Sequence[Curve], earliest: float, is_log: bool) -> Float64[np.ndarray, "time"]:
