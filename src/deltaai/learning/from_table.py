@@ -116,7 +116,8 @@ def learn(
         restart=restart,
     )
     settle_earlier(choices.path, resume=choices.resume, restart=choices.restart)
-    wanted, earlier = wanted_structure(structure, choices.start)
+    with budget.watched("the structure"):
+        wanted, earlier = wanted_structure(structure, choices.start)
     marks = _marks(missing)
     if isinstance(data, str | Path):
         data = data_from_csv(Path(data), marks, budget)
