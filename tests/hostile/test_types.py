@@ -330,11 +330,13 @@ def test_paths_and_things_that_are_no_model(tmp_path, sampler):
         for thing in (3, None, [MODEL], {"a": 1}):
             with pytest.raises(dai.ModelError, match="is no model: give a FactorGraph"):
                 call(thing)
+    saved = tmp_path / "trained.dai"
+    sampler.save(saved)
     for call in (dai.plan, dai.check, dai.fit, dai.exact):
         with pytest.raises(dai.ModelError, match="a Sampler is no model: give its model"):
             call(sampler)
         with pytest.raises(dai.FormatError, match="a sampler is read with load"):
-            call("trained.dai")
+            call(saved)
 
 
 # -- torch around us ---------------------------------------------------------------------------
