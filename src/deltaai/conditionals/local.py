@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import get_args
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float, Int
@@ -23,10 +23,12 @@ from torch.nn import functional
 
 from deltaai.conditionals.base import Conditionals, Known
 from deltaai.conditionals.context import Context
-from deltaai.conditionals.flips import Activation, flipped_units
+from deltaai.conditionals.flips import flipped_units
 from deltaai.conditionals.layout import Block, Layout
 from deltaai.errors import ConfigError
 from deltaai.watch import look
+
+Activation = Literal["tanh", "silu"]
 
 
 class LocalConditionals(Conditionals):
@@ -236,14 +238,19 @@ class _Networks(nn.Module):
             moves = moves * mask[:, :num_inputs, None]
         first = self.first[..., :flipped].view(size, hidden, num_inputs, num_features)
         bypass = self.bypass[..., :flipped].view(size, logits, num_inputs, num_features)
-        linear_change = torch.einsum("vlif,vifb->vlib", bypass, moves)
-        if num_features == 1 and self.second is None:
-            moved = flipped_units(
-                before, first.squeeze(3), moves.squeeze(2), self.last, self.activation
-            )
+        if num_features == 1:
+            linear_change = bypass * moves.squeeze(2)[:, None]
         else:
-            change = torch.einsum("vhif,vifb->vhib", first, moves)
-            after = (before[:, :, None] + change).reshape(size, hidden, num_inputs * batch)
+            linear_change = torch.einsum("vlif,vifb->vlib", bypass, moves)
+        if num_features == 1 and self.second is None and self.activation == "silu":
+            moved = flipped_units(before, first.squeeze(3), moves.squeeze(2), self.last)
+        else:
+            change = (
+                first * moves.squeeze(2)[:, None]
+                if num_features == 1
+                else torch.einsum("vhif,vifb->vhib", first, moves)
+            )
+            after = (before[:, :, None] + change).view(size, hidden, num_inputs * batch)
             moved = torch.bmm(self.last, self._activated(after, None))
         moved = moved.view(size, logits, num_inputs, batch) + linear_change
         return base, (moved + (linear + self.last_bias)[:, :, None]).transpose(1, 2)
