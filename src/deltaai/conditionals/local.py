@@ -250,7 +250,7 @@ class _Networks(nn.Module):
                 if num_features == 1
                 else torch.einsum("vhif,vifb->vhib", first, moves)
             )
-            after = (before[:, :, None] + change).view(size, hidden, num_inputs * batch)
+            after = (before[:, :, None] + change).reshape(size, hidden, num_inputs * batch)
             moved = torch.bmm(self.last, self._activated(after, None))
         moved = moved.view(size, logits, num_inputs, batch) + linear_change
         return base, (moved + (linear + self.last_bias)[:, :, None]).transpose(1, 2)
