@@ -69,6 +69,7 @@ def test_samples_on_screen_as_csv_and_as_files(run, sampler_file, tmp_path):
         (["--steps", "-3"], "steps"),
         (["--time-limit", "-1"], "--time-limit is -1"),
         (["--resume"], "nothing to resume"),
+        (["--checkpoint", "run.txt"], "runs are written to .checkpoint files"),
     ],
 )
 def test_bad_settings_get_one_line(run, model_file, tmp_path, arguments, message):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,7 @@ from deltaai.learning.tables.expectation import (
     shaken,
     steps_of,
 )
-from deltaai.learning.tables.learner_files import save_standing, take_up_standing
+from deltaai.learning.tables.learner_files import identity_of, save_standing, take_up_standing
 from deltaai.learning.tables.prior import Prior
 from deltaai.learning.tables.standing import Stage, Standing
 from deltaai.learning.tables.start import earlier_network, expected_rows, without_zeros
@@ -113,6 +114,11 @@ class TableLearner:
     def take_up(self, path: Path) -> None:
         """Go on where a run of the same rows, structure and settings was stopped."""
         take_up_standing(self, path, [stage.num_climbs for stage in self._stages])
+
+    @cached_property
+    def identity(self) -> dict[str, str]:
+        """What a checkpoint must agree on."""
+        return identity_of(self)
 
     @property
     def num_held_out(self) -> int:

@@ -38,7 +38,7 @@ def save_standing(learner: TableLearner, path: Path) -> None:
         "counting": at.counting,
         **{name: _packed(getattr(at, name)) for name in _STEPS},
     }
-    write_state(path, KIND, _identity(learner), _settings(learner), state)
+    write_state(path, KIND, learner.identity, _settings(learner), state)
 
 
 def take_up_standing(learner: TableLearner, path: Path, num_climbs: Sequence[int]) -> None:
@@ -53,7 +53,7 @@ def take_up_standing(learner: TableLearner, path: Path, num_climbs: Sequence[int
     read_state(
         path,
         KIND,
-        _identity(learner),
+        learner.identity,
         _settings(learner),
         free=(),
         others="other data, another structure or another start",
@@ -61,7 +61,7 @@ def take_up_standing(learner: TableLearner, path: Path, num_climbs: Sequence[int
     )
 
 
-def _identity(learner: TableLearner) -> dict[str, str]:
+def identity_of(learner: TableLearner) -> dict[str, str]:
     """What the run is of; where it begins is part of the network."""
     rows = np.ascontiguousarray(learner.columns.rows)
     digest = hashlib.sha256(f"{rows.dtype} {rows.shape}".encode())
