@@ -6,6 +6,8 @@ STAMP := $(VENV)/.installed
 # One process a core; numerical threads inside the workers would only fight each other.
 WORKERS ?= 2
 SINGLE_THREADED := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+# Tests start many processes, which need not compile the library again each.
+KEEPING_BYTECODE := PYTHONDONTWRITEBYTECODE=
 
 .PHONY: help venv demo test test-slow check lint types contracts format bench clean
 
@@ -24,10 +26,10 @@ demo: venv  ## show the main thing in under a minute
 	@$(BIN)/deltaai demo
 
 test: venv  ## run the tests (minutes)
-	$(SINGLE_THREADED) $(BIN)/python -m pytest -q -n $(WORKERS) -m "not slow"
+	$(KEEPING_BYTECODE) $(SINGLE_THREADED) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not slow"
 
 test-slow: venv  ## run the long tests too, and check the shapes of all calls
-	DELTAAI_CHECK_ALL=1 $(SINGLE_THREADED) $(BIN)/python -m pytest -q -n $(WORKERS)
+	DELTAAI_CHECK_ALL=1 $(KEEPING_BYTECODE) $(SINGLE_THREADED) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 check: lint types contracts test  ## everything a change must pass
 

@@ -25,15 +25,16 @@ def begin():
 
 def limited(function):
     """Check the types of a function's arguments, and count."""
-    strict = beartype(function)
     if CHECKS_ALL:
-        return strict
+        return beartype(function)
+    # Made when it is first called: most functions of the library are not called by most workers.
+    strict = functools.cache(lambda: beartype(function))
 
     @functools.wraps(function)
     def counted(*arguments, **named):
         left["calls"] -= 1
         if left["calls"] <= 0:
             config.update("jaxtyping_disable", True)
-        return strict(*arguments, **named)
+        return strict()(*arguments, **named)
 
     return counted

@@ -143,8 +143,6 @@ def test_ctrl_c_and_kill_leave_finished_parts_and_no_processes(tmp_path, stop):
     while not (done.exists() and len(list(pids.iterdir())) == 2):
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    # While a part that ended is told of something is imported, and then Ctrl-C ends all at once.
-    time.sleep(2)
     if stop == signal.SIGINT:
         os.killpg(process.pid, stop)  # as a terminal does: to the children too
     else:

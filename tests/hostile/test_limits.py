@@ -350,7 +350,7 @@ def write_data(path, count, lines=("no,no", "yes,yes", "?,yes", "no,?")):
     path.write_text("rain,wet_grass\n" + "".join(f"{line}\n" for line in lines) * (count // 4))
 
 
-@pytest.mark.parametrize(("limit", "code"), [(40, 0), (30, 3)])
+@pytest.mark.parametrize(("limit", "code"), [pytest.param(40, 0, marks=pytest.mark.slow), (30, 3)])
 def test_learning_keeps_its_memory(tmp_path, limit, code):
     write_data(tmp_path / "d.csv", 800_000)
     words = ("learn", tmp_path / "d.csv", "-o", tmp_path / "m.bif", "-q")
@@ -359,7 +359,9 @@ def test_learning_keeps_its_memory(tmp_path, limit, code):
     assert ("memory limit" in found.err) == bool(code)
 
 
-@pytest.mark.parametrize("structure", ["chow-liu", "grid 4x4"])
+@pytest.mark.parametrize(
+    "structure", [pytest.param("chow-liu", marks=pytest.mark.slow), "grid 4x4"]
+)
 def test_learning_ends_in_time_with_what_it_found(tmp_path, structure):
     rng = np.random.default_rng(0)
     states = rng.integers(0, 2, (4000, 16)).astype(str)

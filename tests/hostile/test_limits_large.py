@@ -82,7 +82,7 @@ def test_standard_input_that_says_nothing_ends_at_the_limit(tmp_path):
     assert found.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("is_compressed", [False, True])
+@pytest.mark.parametrize("is_compressed", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_text_that_cannot_fit_is_refused_as_it_comes(tmp_path, is_compressed):
     path = tmp_path / ("huge.uai.gz" if is_compressed else "huge.uai")
     content = b"MARKOV\n1\n2\n1\n1 0\n2\n" + b"0.5 " * 8_000_000

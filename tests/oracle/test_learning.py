@@ -64,7 +64,7 @@ def log_likelihood(model, rows):
     ("gradient", "kind", "missing"),
     [
         ("delta", "spins", 0.0),
-        ("delta", "tables", 0.2),
+        pytest.param("delta", "tables", 0.2, marks=pytest.mark.slow),
         ("delta", "neural", 0.0),
         ("gibbs", "spins", 0.2),
         ("tempering", "spins", 0.0),

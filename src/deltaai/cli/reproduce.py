@@ -111,6 +111,7 @@ def _show(done: Reproduction) -> None:
 @contextmanager
 def _parts_bar() -> Iterator[Callable[[Standing], None]]:
     """A bar on the error stream; in a pipe or a log, one plain line for each part that ended."""
+    show.err.print(end="")  # imports what printing needs: Ctrl-C during an import ends all at once
     if not show.err.is_terminal:
         yield _tell_ended
         return

@@ -28,6 +28,7 @@ from deltaai.models import FactorGraph
 Rows = Int[Tensor, "row var"]  # states; -1 where nothing is known
 
 _ROWS_AT_ONCE = 4096
+_PLAIN = frozenset((str, int))  # cells of these types that are equal mean the same
 
 
 class CellError(EvidenceError):
@@ -170,14 +171,16 @@ def rows_from_columns(
     for name, cells in columns.items():
         variable = model.index(name)
         known: dict[object, int] = {}  # most cells repeat
+        states = []
         for number, cell in enumerate(cells):
-            is_plain = type(cell) in {str, int}
+            is_plain = cell is None or type(cell) in _PLAIN
             state = known.get(cell) if is_plain else None
             if state is None:
                 state = _state_of(cell, model, variable, first + number)
                 if is_plain:
                     known[cell] = state
-            rows[number, variable] = state
+            states.append(state)
+        rows[:, variable] = states
     return torch.from_numpy(rows)
 
 
