@@ -4,15 +4,22 @@ Training and sampling are long chains of small operations. Spread over threads e
 and on a machine that others use too each waits for the slowest thread: a hundredfold loss was
 measured where a gain of half was possible. So such work runs on one thread unless asked otherwise.
 
+Passes that are compiled and let go of Python's lock share their work out themselves
+(:func:`over_threads`).
+
 Engines that keep memory between questions let one thread after the other use it (:class:`Turn`).
 Everything else that threads share is never changed once it is made.
 """
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
+from itertools import pairwise
 from types import TracebackType
 
 import torch
@@ -49,6 +56,35 @@ def _set_for_others(count: int) -> None:
     other = threading.Thread(target=torch.set_num_threads, args=(count,))
     other.start()
     other.join()
+
+
+def over_threads(work: Callable[[int, int], None], count: int, *, most: int) -> None:
+    """Call ``work(start, stop)`` for parts of a range, in as many threads as torch may use.
+
+    Parameters
+    ----------
+    work : must let go of Python's lock, and write to places of its own alone.
+    count : end of the range, which starts at zero.
+    most : threads that the work is worth; it is done here if that is below two.
+    """
+    threads = min(torch.get_num_threads(), count, most)
+    if threads < 2:
+        work(0, count)
+        return
+    bounds = [count * number // threads for number in range(threads + 1)]
+    parts = list(pairwise(bounds))
+    others = [_pool().submit(work, start, stop) for start, stop in parts[1:]]
+    work(*parts[0])
+    for other in others:
+        other.result()
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="deltaai")
+
+
+os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has no threads but its own
 
 
 class Turn:

@@ -2,23 +2,43 @@
 
     moved_{v,i} = W2_v silu(z_v + W1_v[:, i] m_{v,i}),    z_v = W1_v x + b1_v,   m = change of input
 
-For thousands of (variable, input) pairs the hidden units of all flips are by far the largest thing
-in training, and reading and writing them takes longer than computing them. So they are computed a
-few variables at a time, small enough for the processor's cache, and once more when gradients are
-asked for. That pays where the function of a unit is cheap: tanh takes several times as long as
-silu, and is better kept.
+(or tanh in place of silu). For thousands of (variable, input) pairs the hidden units of all flips
+are by far the largest thing in training, and reading and writing them takes longer than computing
+them. So they are not held: where there are many, and numba is there, one compiled pass computes
+them in registers (:mod:`deltaai.conditionals.compiled_flips`). Else they are computed a few
+variables at a time, small enough for the processor's cache, and once more when gradients are asked
+for. That pays where the function of a unit is cheap: torch takes several times as long for tanh as
+for silu, so there they are kept.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
-from typing import Any
+from functools import cache
+from types import ModuleType
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from deltaai.threads import over_threads
+
+Activation = Literal["tanh", "silu"]
+
 _NUMBERS_AT_ONCE = 2**17  # hidden units of flips that are held: half a megabyte
+# Hidden units of all flips of an update from which loading the compiled pass, half a second, pays.
+_MANY = 2**20
+_MANY_A_THREAD = 2**18
+
+
+def is_worth_compiling(num_units: int) -> bool:
+    """Whether flips with so many hidden units in all are left to the compiled pass.
+
+    This depends on sizes alone, so that a run that is taken up goes on as it was.
+    """
+    return num_units >= _MANY
 
 
 def flipped_units(
@@ -26,6 +46,9 @@ def flipped_units(
     first: Float[Tensor, "variable hidden input"],
     moves: Float[Tensor, "variable input batch"],
     last: Float[Tensor, "variable logit hidden"],
+    activation: Activation,
+    *,
+    is_compiled: bool = False,
 ) -> Float[Tensor, "variable logit input batch"]:
     """What the last layer makes of the hidden units when one input has changed, for each.
 
@@ -35,11 +58,72 @@ def flipped_units(
     first : weights of the inputs.
     moves : what each input changes by; has no gradient.
     last : weights of the hidden units.
+    activation : of the hidden units.
+    is_compiled : by the compiled pass, if it is there and made for such numbers.
     """
-    found: Tensor = _FlippedUnits.apply(  # type: ignore[no-untyped-call]
-        before, first, moves, last
-    )
+    found: Tensor
+    is_made_for = before.device.type == "cpu" and before.dtype == torch.float32
+    if is_compiled and is_made_for and last.shape[1] == 1 and _kernels() is not None:
+        found = _CompiledUnits.apply(  # type: ignore[no-untyped-call]
+            before, first, moves, last, activation == "tanh"
+        )
+    elif activation == "silu":
+        found = _FlippedUnits.apply(before, first, moves, last)  # type: ignore[no-untyped-call]
+    else:
+        units = (before[:, :, None] + first[..., None] * moves[:, None]).tanh()
+        found = torch.bmm(last, units.flatten(2)).view(len(last), last.shape[1], *moves.shape[1:])
     return found
+
+
+@cache
+def _kernels() -> ModuleType | None:
+    """The compiled pass; none without numba, or where it cannot keep what it compiled."""
+    try:
+        return importlib.import_module("deltaai.conditionals.compiled_flips")
+    except (ImportError, RuntimeError, OSError):
+        return None
+
+
+class _CompiledUnits(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        before: Tensor,
+        first: Tensor,
+        moves: Tensor,
+        last: Tensor,
+        is_tanh: bool,
+    ) -> Tensor:
+        given = [
+            value.detach().contiguous()
+            for value in (before.transpose(1, 2), first.transpose(1, 2), moves, last.squeeze(1))
+        ]
+        ctx.save_for_backward(*given)
+        ctx.is_tanh = is_tanh
+        moved = torch.empty_like(given[2])
+        _run("forward", [*given, moved], is_tanh)
+        return moved[:, None]
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        before, first, moves, last = ctx.saved_tensors
+        found = [torch.zeros_like(value) for value in (before, first, last)]
+        slope = slopes[0].squeeze(1).contiguous()
+        _run("backward", [before, first, moves, last, slope, *found], ctx.is_tanh)
+        return found[0].transpose(1, 2), found[1].transpose(1, 2), None, found[2][:, None], None
+
+
+def _run(name: str, tensors: list[Tensor], is_tanh: bool) -> None:
+    """Run a compiled pass over all variables, on as many threads as torch may use."""
+    kernel = getattr(_kernels(), name)
+    arrays = [value.numpy() for value in tensors]
+    before, moves = tensors[0], tensors[2]
+    units = moves.numel() * before.shape[2]
+    over_threads(
+        lambda start, stop: kernel(*arrays, is_tanh, start, stop),
+        len(before),
+        most=units // _MANY_A_THREAD,
+    )
 
 
 class _FlippedUnits(torch.autograd.Function):

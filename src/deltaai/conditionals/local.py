@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from jaxtyping import Float, Int
@@ -23,12 +23,10 @@ from torch.nn import functional
 
 from deltaai.conditionals.base import Conditionals, Known
 from deltaai.conditionals.context import Context
-from deltaai.conditionals.flips import flipped_units
+from deltaai.conditionals.flips import Activation, flipped_units, is_worth_compiling
 from deltaai.conditionals.layout import Block, Layout
 from deltaai.errors import ConfigError
 from deltaai.watch import look
-
-Activation = Literal["tanh", "silu"]
 
 
 class LocalConditionals(Conditionals):
@@ -99,6 +97,8 @@ class LocalConditionals(Conditionals):
     ) -> tuple[Float[Tensor, "row batch"], Float[Tensor, "flip batch"]]:
         """Corrections at full states, and with each input in turn at its value in ``flipped``."""
         change = flipped - features
+        num_units = self.hidden * self.layout.num_flips * features.shape[1]
+        is_compiled = is_worth_compiling(num_units)
         rows, flips = [], []
         for number, (block, networks) in enumerate(
             zip(self.layout.blocks, self._networks, strict=True)
@@ -107,7 +107,9 @@ class LocalConditionals(Conditionals):
             inputs = gather_inputs(block, features)
             moves = gather_inputs(block, change, block.num_flipped)
             terms = _terms_of(number, context)
-            base, moved = networks.with_flips(inputs, moves, _mask_of(block, known), terms)
+            base, moved = networks.with_flips(
+                inputs, moves, _mask_of(block, known), terms, is_compiled
+            )
             rows.append(base.flatten(0, 1))
             flips.append(moved.flatten(0, 2))
         return torch.cat(rows), torch.cat(flips)
@@ -227,7 +229,12 @@ class _Networks(nn.Module):
         return torch.baddbmm(_some(self.last_bias, members), last, hidden) + linear
 
     def with_flips(
-        self, inputs: Tensor, moves: Tensor, mask: Tensor | None, context: Tensor | None
+        self,
+        inputs: Tensor,
+        moves: Tensor,
+        mask: Tensor | None,
+        context: Tensor | None,
+        is_compiled: bool,
     ) -> tuple[Float[Tensor, "variable logit batch"], Float[Tensor, "variable input logit batch"]]:
         size, num_inputs, num_features, batch = moves.shape
         hidden, logits = self.first.shape[1], self.last.shape[1]
@@ -242,8 +249,15 @@ class _Networks(nn.Module):
             linear_change = bypass * moves.squeeze(2)[:, None]
         else:
             linear_change = torch.einsum("vlif,vifb->vlib", bypass, moves)
-        if num_features == 1 and self.second is None and self.activation == "silu":
-            moved = flipped_units(before, first.squeeze(3), moves.squeeze(2), self.last)
+        if num_features == 1 and self.second is None:
+            moved = flipped_units(
+                before,
+                first.squeeze(3),
+                moves.squeeze(2),
+                self.last,
+                self.activation,
+                is_compiled=is_compiled,
+            )
         else:
             change = (
                 first * moves.squeeze(2)[:, None]
@@ -294,9 +308,11 @@ class _Networks(nn.Module):
         if self.first_context is None or self.bypass_context is None:
             size, hidden, logits = len(self.first), self.first.shape[1], self.last.shape[1]
             return features.new_zeros(size, hidden + logits, features.shape[1])
-        weights = torch.cat((self.first_context, self.bypass_context), dim=1)
-        terms = weights.flatten(0, 1) @ features
-        return terms.view(len(weights), weights.shape[1], features.shape[1])
+        both = [  # each weight is read where it is: there are many more weights than terms
+            (weights.flatten(0, 1) @ features).view(*weights.shape[:2], features.shape[1])
+            for weights in (self.first_context, self.bypass_context)
+        ]
+        return torch.cat(both, dim=1)
 
 
 def _some(weights: Tensor, members: Tensor | None) -> Tensor:
