@@ -43,14 +43,14 @@ class LatentConfig:
     num_orders: int = 8
     redraw_every: int = 10
     family: FamilyName = "local"
-    hidden: int = 64
+    hidden: int = 32
     depth: int = 1
-    observed_hidden: int = 32
+    observed_hidden: int = 16
     observed_depth: int = 1
     features: int = 512
     encoder_depth: int = 2
     batch: int = 96
-    posterior_batch: int = 24
+    posterior_batch: int = 48
     learning_rate: float = 1e-3
     model_learning_rate: float = 3e-3
     largest_step: float = 10.0
