@@ -3,6 +3,7 @@
 import gc
 import sys
 
+import jaxtyping
 import pytest
 import torch
 from hypothesis import settings
@@ -12,6 +13,7 @@ import shape_checks
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("repeatable")
+jaxtyping.jaxtyped = shape_checks.limited
 
 
 MANY_MODULES = 100
