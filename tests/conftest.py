@@ -20,6 +20,22 @@ MANY_MODULES = 100
 frozen = {"modules": 0}
 
 
+def pytest_ignore_collect(collection_path):
+    """Do not look for examples in what tests share: it would be imported, and train, twice."""
+    is_shared = collection_path.suffix == ".py" and not collection_path.name.startswith("test_")
+    return True if is_shared else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Spare the garbage collector all that is only being made."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_runtest_setup():
     """Check shapes anew, and spare the garbage collector what stays to the end anyway.
 
