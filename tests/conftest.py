@@ -3,6 +3,7 @@
 import gc
 import sys
 
+import jaxtyping
 import pytest
 import torch
 from hypothesis import settings
@@ -12,10 +13,27 @@ import shape_checks
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("repeatable")
+jaxtyping.jaxtyped = shape_checks.limited
 
 
 MANY_MODULES = 100
 frozen = {"modules": 0}
+
+
+def pytest_ignore_collect(collection_path):
+    """Do not look for examples in what tests share: it would be imported, and train, twice."""
+    is_shared = collection_path.suffix == ".py" and not collection_path.name.startswith("test_")
+    return True if is_shared else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Spare the garbage collector all that is only being made."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_runtest_setup():

@@ -1,8 +1,9 @@
 """Run commands in a process of their own, and measure what each takes beyond the libraries.
 
 Limits are for what an answer takes; the interpreter and the libraries are counted apart. So a
-process first imports all of them and answers one small question of each kind, then runs the command
-and reports by how much its peak rose, and the seconds on the clock and on the processor.
+process first imports all of them and answers one small question of each kind, with a sampler only
+for commands that train one, then runs the command and reports by how much its peak rose, and the
+seconds on the clock and on the processor.
 """
 
 import json
@@ -23,7 +24,8 @@ def memory(name):
 
 small = dai.zoo.ising_lattice(side=3, sigma=0.3, seed=0)
 dai.query(small)
-dai.query(small, method="sampler", time_limit=1)
+if TRAINS:
+    dai.query(small, method="sampler", time_limit=1)
 dai.query_table(small, [{}])
 dai.learn([{"a": 0}, {"a": 1}])
 ctypes.CDLL("libc.so.6").malloc_trim(0)
@@ -78,7 +80,8 @@ def measured(folder, *arguments, stdin=subprocess.DEVNULL, timeout=200):
     """Run ``deltaai`` with these arguments in a folder."""
     figures = folder / "figures.json"
     figures.unlink(missing_ok=True)
-    child = _CHILD.replace("FIGURES", repr(str(figures)))
+    is_training = arguments[0] in ("fit", "learn") or "sampler" in arguments
+    child = _CHILD.replace("FIGURES", repr(str(figures))).replace("TRAINS", str(is_training))
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     with (folder / "out.txt").open("w+") as out, (folder / "err.txt").open("w+") as err:
         subprocess.run(

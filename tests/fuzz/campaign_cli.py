@@ -36,7 +36,7 @@ EXIT_CODES = {0, 1, 2, 3, 130}
 _LARGEST_COUNT = 50
 
 # Under pytest the type checker is faster than the check that users meet.
-TYPE_CHECKS = ("parameters of deltaai.training.config.TrainingConfig.__init__",)
+TYPE_CHECKS = ("deltaai.training.config.TrainingConfig.__init__() parameter ",)
 _MODEL = dai.zoo.ising_lattice(side=2, sigma=0.2, seed=0)
 _FILES = ("model.uai", "network.bif", "sampler.dai", "rows.evid", "folder", "nowhere/file", "m.txt")
 

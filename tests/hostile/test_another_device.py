@@ -124,7 +124,7 @@ def test_a_run_goes_on_on_another_device(there, tmp_path, settings):
 
 
 def test_asking_by_samplers(there, tmp_path):
-    dai.query(LATTICE, {"x_0_0": 1}, method="sampler", time_limit=8, device=there)
+    dai.query(LATTICE, {"x_0_0": 1}, method="sampler", time_limit=3, device=there)
     sampler = dai.fit(LATTICE, steps=3, seed=0)
     sampler.save(tmp_path / "sampler.dai")
     for source in (sampler, tmp_path / "sampler.dai"):

@@ -89,11 +89,11 @@ def test_endless_standard_input_takes_little_memory_and_ends_in_time(folder):
 
 
 def test_very_many_samples_end_at_the_limit(folder):
-    limits = ("--time-limit", "5", "--memory-limit", "400MB")
+    limits = ("--time-limit", "3", "--memory-limit", "400MB")
     arguments = ("query", "wide.uai", "--method", "sampler", "--num-samples", "60000", "--json")
     found = measured(folder, *arguments, *limits)
     assert found.code == 0, found.err
-    assert found.is_within_time(5)
+    assert found.is_within_time(3)
     assert found.is_within_memory(400 * MB)
     assert "of 60000 samples were drawn within the time limit" in found.err
 
@@ -168,8 +168,8 @@ def test_samples_that_memory_forbids_are_refused_at_once(sampler):
 
 
 def test_samples_are_drawn_until_the_time_is_over(sampler):
-    found = dai.query(sampler, num_samples=20_000_000, time_limit=2, memory_limit=10**11)
-    assert found.seconds < 4
+    found = dai.query(sampler, num_samples=20_000_000, time_limit=1, memory_limit=10**11)
+    assert found.seconds < 3
     assert 0 < found.partition.num_samples < 20_000_000
     assert "samples were drawn within the time limit" in found.notes[0]
 
@@ -369,7 +369,7 @@ def test_learning_ends_in_time_with_what_it_found(tmp_path, structure):
     lines = [",".join(f"x{k}" for k in range(16)), *(",".join(row) for row in states.tolist())]
     (tmp_path / "d.csv").write_text("\n".join(lines))
     words = ("learn", tmp_path / "d.csv", "-o", tmp_path / "m.uai", "--structure", structure)
-    found = measured(tmp_path, *words, "--time-limit", "3", "--steps", "100000", "-q")
-    assert found.is_within_time(3), found
+    found = measured(tmp_path, *words, "--time-limit", "2", "--steps", "100000", "-q")
+    assert found.is_within_time(2), found
     assert found.code in {0, 3}
     assert (tmp_path / "m.uai").exists() == (found.code == 0)

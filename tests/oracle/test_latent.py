@@ -373,6 +373,7 @@ def test_draws_say_what_each_counts():
     assert Draws.even(draws.paths).weights.tolist() == [1 / 8] * 8
 
 
+@pytest.mark.usefixtures("as_a_user_runs_it")
 def test_what_does_not_fit_is_refused_in_one_line():
     for rows, words in (
         (torch.zeros(3, 4), "shape (3, 4): give at least one row of 5 values"),

@@ -106,6 +106,7 @@ def test_decay_to_the_mean():
     assert float(enumerated_gradient(model, rows).sum()) == pytest.approx(0, abs=1e-3)
 
 
+@pytest.mark.usefixtures("as_a_user_runs_it")
 def test_bad_penalties_are_refused():
     rows = rows_of(grid_model("spins"), 20)
     for settings, match in (

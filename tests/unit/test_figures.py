@@ -37,7 +37,7 @@ def test_every_part_runs(figure, part):
     """Each uses all of the time that it has, so here it has less."""
     experiment = figure.EXPERIMENT
     if "time_limit" in part.options:
-        part = replace(part, settings={**part.options, "time_limit": 0.3})
+        part = replace(part, settings={**part.options, "time_limit": 0.2})
     rows = [row for row in experiment.run_part(part) if row.metric == experiment.metric]
     assert len(rows) >= 2
     assert rows[0].seconds <= rows[-1].seconds <= 10 + part.options.get("time_limit", 0.3)

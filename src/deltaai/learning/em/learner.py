@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from deltaai.arguments import (
@@ -28,7 +28,7 @@ from deltaai.arguments import (
 from deltaai.errors import ConfigError, Setting, StateError, TrainingError
 from deltaai.io import ImageSet, binarised
 from deltaai.learning.em.config import LatentConfig
-from deltaai.learning.em.latent_model import LatentModel, Latents, Rows
+from deltaai.learning.em.latent_model import LatentModel, Rows
 from deltaai.learning.em.posterior import build_posterior
 from deltaai.learning.em.steps.base import Batch, Parts
 from deltaai.learning.em.steps.registry import E_STEPS
@@ -202,7 +202,7 @@ class LatentLearner:
 
     def _draw(
         self, rows: Rows, number: int, generator: torch.Generator | None
-    ) -> tuple[Latents, Float[Tensor, "batch"]]:
+    ) -> tuple[Int[Tensor, "latent draw"], Float[Tensor, "draw"]]:
         """Latents of q, so many for each row, with their log q; those of a row together."""
         context = self.posterior.context_of(rows)
         drawn, log_q = sample_ancestrally(

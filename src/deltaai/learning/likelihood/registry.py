@@ -50,8 +50,10 @@ def build_gradient(
 ) -> Gradient:
     """Set up a gradient: ``"exact"``, ``"delta"``, ``"gibbs"``, ``"tempering"`` or ``"pseudo"``.
 
+    >>> import torch
     >>> from deltaai.models import zoo
-    >>> build_gradient("exat", zoo.sprinkler(), None)
+    >>> rows = LearningRows(torch.zeros(1, 4, dtype=torch.long))
+    >>> build_gradient("exat", zoo.sprinkler(), rows)
     Traceback (most recent call last):
     deltaai.errors.ConfigError: there is no gradient 'exat'; did you mean 'exact'?; one of exact,
     delta, gibbs, tempering, pseudo

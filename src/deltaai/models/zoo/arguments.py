@@ -11,6 +11,7 @@ from deltaai.errors import ModelError, shown
 MOST_VARIABLES = 10**8  # more is a slip of the hand: their names alone would fill any memory
 _MOST_SCALE = 1e9  # logarithms a thousand times as large still have digits left
 MOST_SIDE = 10**4  # of a square
+_ALWAYS_FITS = 2**20  # bytes: not worth asking the system for
 
 
 def checked_count(
@@ -36,7 +37,9 @@ def checked_count(
 
 def refuse_large(num_entries: int) -> None:
     """Refuse tables that do not fit into memory, before they are made."""
-    Budget.of().refuse("the tables of this model", 8 * num_entries, "ask for fewer states")
+    num_bytes = 8 * num_entries
+    if num_bytes > _ALWAYS_FITS:
+        Budget.of().refuse("the tables of this model", num_bytes, "ask for fewer states")
 
 
 def checked_scale(name: str, value: float) -> float:
