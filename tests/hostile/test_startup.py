@@ -181,3 +181,19 @@ new = {name for name in set(sys.modules) - before if not name.startswith("deltaa
 assert new <= {"__future__", "atexit"}, new
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+TRAINING = """
+import sys
+import deltaai as dai
+
+dai.fit(dai.zoo.ising_lattice(side=2, sigma=0.3, seed=0), steps=2, progress=False)
+print({"torch._dynamo", "numba"} & set(sys.modules) or "neither")
+"""
+
+
+def test_training_a_small_model_imports_no_compiler():
+    done = subprocess.run(
+        [sys.executable, "-c", TRAINING], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "neither"

@@ -21,6 +21,7 @@ from deltaai.arguments import checked_count
 from deltaai.conditionals import uniform_weights
 from deltaai.errors import ConfigError
 from deltaai.io import ImageSet
+from deltaai.optimizers import Adam
 from deltaai.randomness import generator_of, integers, uniform
 
 CHANNELS = (10, 20)
@@ -117,7 +118,7 @@ def train_classifier(
     checked_count("batch_size", batch_size, 1)
     generator, train = generator_of(seed), images.train
     classifier = DigitClassifier(images.side, images.num_classes, generator, train.device)
-    optimizer = torch.optim.Adam(classifier.parameters(), lr=learning_rate)
+    optimizer = Adam(classifier.parameters(), lr=learning_rate)
     for step in range(updates):
         chosen = integers(len(train), (batch_size,), generator, train.device)
         for group in optimizer.param_groups:

@@ -26,6 +26,7 @@ import torch
 from deltaai.budget import Budget
 from deltaai.errors import Setting, TimeLimitError, TrainingError
 from deltaai.importance import ImportanceEstimate
+from deltaai.optimizers import Adam
 from deltaai.randomness import generator_of
 from deltaai.training.config import TrainingConfig
 from deltaai.training.kept import Kept
@@ -72,7 +73,7 @@ class Trainer:
         groups = _parameter_groups(self.phases, self.config.learning_rate)
         self.parameters = [value for group in groups for value in group["params"]]
         self.rate_scales = [group["lr"] / self.config.learning_rate for group in groups]
-        self.optimizer = torch.optim.Adam(groups, betas=(0.9, 0.99))
+        self.optimizer = Adam(groups, betas=(0.9, 0.99))
         self.number = self.phase_step = 0  # of the phase, and in it
         self.step = 0  # of all phases
         self.seconds = 0.0  # spent so far, setting up included

@@ -35,6 +35,7 @@ from deltaai.learning.em.steps.registry import E_STEPS
 from deltaai.learning.em.structure import LatentStructure
 from deltaai.learning.image_learner import checked_end, progress_of, rate_at
 from deltaai.models import zoo
+from deltaai.optimizers import Adam
 from deltaai.randomness import generator_of, integers
 from deltaai.registry import entry_of
 from deltaai.sampling import ON_POLICY, Schedule, sample_ancestrally
@@ -84,10 +85,8 @@ class LatentLearner:
         rate = config.learning_rate
         learned = [*self.posterior.parameter_groups(rate), *self.step.parameter_groups(rate)]
         self._optimizers = {
-            "q": torch.optim.Adam(learned, lr=rate, fused=True),
-            "p": torch.optim.Adam(
-                self.model.parameters(), lr=config.model_learning_rate, fused=True
-            ),
+            "q": Adam(learned, lr=rate, fused=True),
+            "p": Adam(self.model.parameters(), lr=config.model_learning_rate, fused=True),
         }
         self._rates = {
             key: [group["lr"] for group in optimizer.param_groups]

@@ -28,6 +28,7 @@ from deltaai.learning.likelihood.learner_files import save_learner
 from deltaai.learning.likelihood.orthant_wise import OrthantWise
 from deltaai.learning.likelihood.proximal import shrink_after_adam, stationarity
 from deltaai.models import FactorGraph
+from deltaai.optimizers import LBFGS, Adam
 from deltaai.randomness import generator_of
 from deltaai.training import TrainingConfig, TrainingProgress, learning_rate_at
 
@@ -111,7 +112,7 @@ class Learner:
     def _optimizer(self) -> torch.optim.Optimizer:
         config = self.config
         if config.optimizer == "adam":
-            return torch.optim.Adam(self.parameters, lr=config.learning_rate, betas=(0.9, 0.99))
+            return Adam(self.parameters, lr=config.learning_rate, betas=(0.9, 0.99))
         if not self.gradient.has_value:
             raise TrainingError(
                 "a line search needs the value of what is minimised, and this gradient is an "
@@ -120,7 +121,7 @@ class Learner:
             )
         if config.l1:
             return OrthantWise(self.parameters, config.l1)
-        return torch.optim.LBFGS(
+        return LBFGS(
             self.parameters,
             max_iter=1,
             max_eval=_MOST_TRIALS,
@@ -159,7 +160,7 @@ class Learner:
 
         sizes = self._sizes()
         with torch.enable_grad():
-            if isinstance(self.optimizer, torch.optim.Adam):
+            if isinstance(self.optimizer, Adam):
                 self._step_of_adam(self.optimizer, closure)
             else:
                 before = [value.detach().clone() for value in self.parameters]
@@ -174,9 +175,7 @@ class Learner:
                 self.is_converged = all(torch.equal(one, other) for one, other in pairs)
         return losses[0] + self.config.l1 * sizes
 
-    def _step_of_adam(
-        self, optimizer: torch.optim.Adam, closure: Callable[[], Float[Tensor, ""]]
-    ) -> None:
+    def _step_of_adam(self, optimizer: Adam, closure: Callable[[], Float[Tensor, ""]]) -> None:
         scale = learning_rate_at(self._rates, self.step)
         for group in optimizer.param_groups:
             group["lr"] = self.config.learning_rate * scale

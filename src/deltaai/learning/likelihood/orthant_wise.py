@@ -24,12 +24,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from deltaai.learning.likelihood.proximal import pseudo_gradient
+from deltaai.optimizers import Optimizer
 
 _MOST_TRIALS, _LEAST_GAIN = 25, 1e-4
 _MOST_KEPT = 20  # steps from which curvature is known
 
 
-class OrthantWise(torch.optim.Optimizer):
+class OrthantWise(Optimizer):
     """Minimises a smooth loss and λ times the sum of the parameters' sizes.
 
     After a step the parameters carry the gradient of the loss at where they are. A step that finds

@@ -22,6 +22,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from deltaai.optimizers import Adam
+
 
 def soft_threshold(
     values: Float[Tensor, "*shape"], threshold: float | Float[Tensor, "*shape"]
@@ -60,7 +62,7 @@ def stationarity(parameters: Iterable[Tensor], l1: float | int) -> float:
 
 
 @torch.no_grad()
-def shrink_after_adam(optimizer: torch.optim.Adam, l1: float | int) -> None:
+def shrink_after_adam(optimizer: Adam, l1: float | int) -> None:
     """Apply the proximal map after a step of Adam, by the rate that each parameter had in it."""
     for group in optimizer.param_groups:
         for value in group["params"]:

@@ -27,6 +27,7 @@ from deltaai.io import ImageSet, binarised
 from deltaai.learning.image_learner import checked_end, progress_of, rate_at
 from deltaai.learning.vae.config import AutoencoderConfig
 from deltaai.learning.vae.networks import ResidualNetwork
+from deltaai.optimizers import Adam
 from deltaai.randomness import generator_of, integers
 from deltaai.training import read_state, write_state
 
@@ -71,7 +72,7 @@ class VariationalAutoencoder:
             grey = images.train.mean(0).clamp(_GREY, 1 - _GREY)
             self.decoder.bias.copy_(grey.logit())
         self.trained = nn.ModuleDict({"encoder": self.encoder, "decoder": self.decoder})
-        self.optimizer = torch.optim.Adam(self.trained.parameters(), lr=config.learning_rate)
+        self.optimizer = Adam(self.trained.parameters(), lr=config.learning_rate)
         self.num_updates, self.seconds = 0, 0.0
         self._identity = {"images": images.name, "number": len(images.train), "seed": seed}
 
