@@ -103,11 +103,11 @@ def test_every_part_is_done_once_and_errors_come_back():
 
 @pytest.fixture
 def without_numba(monkeypatch):
-    flips._kernels.cache_clear()
+    flips.load_compiled.cache_clear()
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.delitem(sys.modules, "deltaai.conditionals.compiled_flips", raising=False)
     yield
-    flips._kernels.cache_clear()
+    flips.load_compiled.cache_clear()
 
 
 def test_without_numba_all_goes_on(without_numba):
@@ -125,7 +125,7 @@ def test_training_is_the_same_but_for_rounding(orders, monkeypatch):
     states = dai.exact(model).sample(50, 0)
     kept = dai.fit(model, **settings).log_prob(states)
     monkeypatch.setattr(flips, "_MANY", 1)
-    assert flips._kernels() is not None
+    assert flips.load_compiled() is not None
     compiled = dai.fit(model, **settings).log_prob(states)
     torch.testing.assert_close(compiled, kept, atol=1e-3, rtol=1e-4)
     assert not torch.equal(compiled, kept)  # or the other pass was not taken

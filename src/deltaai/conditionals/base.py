@@ -42,6 +42,9 @@ class Conditionals(nn.Module, ABC):
         """What its conditionals see of the features of each column: the features themselves."""
         return Context((features[None],))
 
+    def expect_flips(self, num_columns: int) -> None:
+        """Load what flips of so many columns will need, so that no update has to wait for it."""
+
     @abstractmethod
     def logits(
         self,

@@ -63,7 +63,7 @@ def flipped_units(
     """
     found: Tensor
     is_made_for = before.device.type == "cpu" and before.dtype == torch.float32
-    if is_compiled and is_made_for and last.shape[1] == 1 and _kernels() is not None:
+    if is_compiled and is_made_for and last.shape[1] == 1 and load_compiled() is not None:
         found = _CompiledUnits.apply(  # type: ignore[no-untyped-call]
             before, first, moves, last, activation == "tanh"
         )
@@ -76,7 +76,7 @@ def flipped_units(
 
 
 @cache
-def _kernels() -> ModuleType | None:
+def load_compiled() -> ModuleType | None:
     """The compiled pass; none without numba, or where it cannot keep what it compiled."""
     try:
         return importlib.import_module("deltaai.conditionals.compiled_flips")
@@ -115,7 +115,7 @@ class _CompiledUnits(torch.autograd.Function):
 
 def _run(name: str, tensors: list[Tensor], is_tanh: bool) -> None:
     """Run a compiled pass over all variables, on as many threads as torch may use."""
-    kernel = getattr(_kernels(), name)
+    kernel = getattr(load_compiled(), name)
     arrays = [value.numpy() for value in tensors]
     before, moves = tensors[0], tensors[2]
     units = moves.numel() * before.shape[2]

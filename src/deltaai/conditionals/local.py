@@ -23,7 +23,12 @@ from torch.nn import functional
 
 from deltaai.conditionals.base import Conditionals, Known
 from deltaai.conditionals.context import Context
-from deltaai.conditionals.flips import Activation, flipped_units, is_worth_compiling
+from deltaai.conditionals.flips import (
+    Activation,
+    flipped_units,
+    is_worth_compiling,
+    load_compiled,
+)
 from deltaai.conditionals.layout import Block, Layout
 from deltaai.errors import ConfigError
 from deltaai.watch import look
@@ -72,6 +77,14 @@ class LocalConditionals(Conditionals):
         """What the features add to the first layer and the bypass of every network."""
         return Context(tuple(networks.context_terms(features) for networks in self._networks))
 
+    def expect_flips(self, num_columns: int) -> None:
+        """Load the compiled pass, if there will be enough to do for it."""
+        if self._is_worth_compiling(num_columns):
+            load_compiled()
+
+    def _is_worth_compiling(self, num_columns: int) -> bool:
+        return is_worth_compiling(self.hidden * self.layout.num_flips * num_columns)
+
     def logits(
         self,
         features: Float[Tensor, "feature_row batch"],
@@ -97,8 +110,7 @@ class LocalConditionals(Conditionals):
     ) -> tuple[Float[Tensor, "row batch"], Float[Tensor, "flip batch"]]:
         """Corrections at full states, and with each input in turn at its value in ``flipped``."""
         change = flipped - features
-        num_units = self.hidden * self.layout.num_flips * features.shape[1]
-        is_compiled = is_worth_compiling(num_units)
+        is_compiled = self._is_worth_compiling(features.shape[1])
         rows, flips = [], []
         for number, (block, networks) in enumerate(
             zip(self.layout.blocks, self._networks, strict=True)

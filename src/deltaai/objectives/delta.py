@@ -84,6 +84,7 @@ def prepare_delta(
     context: Float[Tensor, "batch *feature"] | None = None,
 ) -> DeltaBatch:
     """Compute what a batch of states fixes: encodings, log-ratios, and what q knows."""
+    proposal.conditionals.expect_flips(columns.shape[1])
     with torch.no_grad():
         log_ratio = -proposal.log_changes(columns, alternatives, context)
         known_logits, known_flips = proposal.knowledge.logits_and_flips(
