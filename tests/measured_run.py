@@ -16,6 +16,7 @@ _CHILD = r"""
 import ctypes, json, sys, time
 import deltaai as dai, scipy.stats, arviz_stats
 from deltaai.cli.app import main
+from deltaai.conditionals.flips import load_compiled
 
 def memory(name):
     for line in open("/proc/self/status"):
@@ -26,6 +27,7 @@ small = dai.zoo.ising_lattice(side=3, sigma=0.3, seed=0)
 dai.query(small)
 if TRAINS:
     dai.query(small, method="sampler", time_limit=1)
+    load_compiled()
 dai.query_table(small, [{}])
 dai.learn([{"a": 0}, {"a": 1}])
 ctypes.CDLL("libc.so.6").malloc_trim(0)
