@@ -36,6 +36,7 @@ def cases():
             zoo.potts_lattice(side=6, states=4, sigma=0.5, seed=0),
             {},
         ),
+        "lattice 32 x 32": (zoo.ising_lattice(side=32, sigma=0.2, seed=0), {}),
     }
 
 
