@@ -8,7 +8,7 @@ second of every process that trains. These are the same methods without the noti
 >>> optimizer = Adam([place], lr=0.1)
 >>> (place**2).sum().backward()
 >>> optimizer.step()
->>> round(float(place), 3)
+>>> round(place.item(), 3)
 0.9
 """
 
