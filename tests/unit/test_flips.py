@@ -9,6 +9,7 @@ import torch
 
 import deltaai as dai
 from deltaai.conditionals import flips
+from deltaai.conditionals.hyperbolic import tanh
 from deltaai.threads import limited_threads, over_threads
 
 
@@ -59,6 +60,22 @@ def test_the_compiled_pass_is_exact_far_out(activation):
     wanted = double.tanh() if activation == "tanh" else torch.nn.functional.silu(double)
     # A sigmoid is right to the precision of one, 6e-8, and is multiplied by x.
     torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tangents_by_sigmoids(dtype):
+    far = torch.tensor([0.0, 1e-8, 1e30, -1e30, torch.inf, -torch.inf])
+    x = torch.cat((torch.linspace(-50, 50, 4001), far)).to(dtype).requires_grad_()
+    wanted = x.detach().double().tanh()
+    found = tanh(x)
+    (slope,) = torch.autograd.grad(found.sum(), x)
+    atol = 2e-7 if dtype == torch.float32 else 1e-15
+    torch.testing.assert_close(found.detach().double(), wanted, rtol=0, atol=atol)
+    torch.testing.assert_close(slope.double(), 1 - wanted**2, rtol=0, atol=4 * atol)
+    with torch.no_grad():
+        assert torch.equal(tanh(x), found)
+        assert bool(tanh(torch.tensor([torch.nan], dtype=dtype)).isnan())
+    assert x.detach()[0] == -50  # nothing is computed in place
 
 
 def test_what_is_not_a_number_stays_that():

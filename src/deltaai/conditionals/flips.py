@@ -7,8 +7,8 @@ are by far the largest thing in training, and reading and writing them takes lon
 them. So they are not held: where there are many, and numba is there, one compiled pass computes
 them in registers (:mod:`deltaai.conditionals.compiled_flips`). Else they are computed a few
 variables at a time, small enough for the processor's cache, and once more when gradients are asked
-for. That pays where the function of a unit is cheap: torch takes several times as long for tanh as
-for silu, so there they are kept.
+for. That pays where the function of a unit is cheap: tanh takes longer than silu, so there they are
+kept.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from deltaai.conditionals.hyperbolic import tanh
 from deltaai.threads import over_threads
 
 Activation = Literal["tanh", "silu"]
@@ -70,7 +71,7 @@ def flipped_units(
     elif activation == "silu":
         found = _FlippedUnits.apply(before, first, moves, last)  # type: ignore[no-untyped-call]
     else:
-        units = (before[:, :, None] + first[..., None] * moves[:, None]).tanh()
+        units = tanh(before[:, :, None] + first[..., None] * moves[:, None])
         found = torch.bmm(last, units.flatten(2)).view(len(last), last.shape[1], *moves.shape[1:])
     return found
 

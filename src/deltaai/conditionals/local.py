@@ -29,6 +29,7 @@ from deltaai.conditionals.flips import (
     is_worth_compiling,
     load_compiled,
 )
+from deltaai.conditionals.hyperbolic import tanh
 from deltaai.conditionals.layout import Block, Layout
 from deltaai.errors import ConfigError
 from deltaai.watch import look
@@ -290,7 +291,7 @@ class _Networks(nn.Module):
         return self._act(torch.baddbmm(bias, second, hidden))
 
     def _act(self, before: Tensor) -> Tensor:
-        return before.tanh() if self.activation == "tanh" else functional.silu(before)
+        return tanh(before) if self.activation == "tanh" else functional.silu(before)
 
     def _first_layer(
         self,
