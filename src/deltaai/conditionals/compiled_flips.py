@@ -3,8 +3,8 @@
     moved_{v,i,b} = Σ_h last_{v,h} act(before_{v,b,h} + first_{v,i,h} moves_{v,i,b})
 
 The units of all flips are by far the largest thing in training. Compiled by numba, an optional
-package, they live in registers alone, forward and backward, which takes a quarter of the time of
-:mod:`deltaai.conditionals.flips`. The hidden units stand last, so that several of them are one
+package, they live in registers alone, forward and backward, which takes less than half of the time
+of :mod:`deltaai.conditionals.flips`. The hidden units stand last, so that several of them are one
 instruction. tanh is the quotient of polynomials by which numerical libraries have it in single
 precision, right to a few units in the last place, and SiLU is x sigmoid(x), with
 sigmoid(x) = (1 + tanh(x/2)) / 2.
