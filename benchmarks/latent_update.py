@@ -3,7 +3,7 @@
     python benchmarks/latent_update.py [--turns 3]
 
 The paper's: masked autoencoders of width 512 for q and p, 1148 draws, each of the 164 latents
-changed in 7 of them. Ours: a network for each variable, 96 draws, all latents changed in 24 of
+changed in 7 of them. Ours: a network for each variable, 96 draws, all latents changed in 48 of
 them. An update of q is timed from drawing latents to the optimiser's step; images are random bits,
 since their content does not matter for the cost. Memory is bounded by taking the paper's residuals
 in portions whose gradients are added.
