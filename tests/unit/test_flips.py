@@ -25,8 +25,15 @@ def units(size=5, inputs=7, hidden=12, batch=9, scale=1.0, seed=0):
     return before, first, normal(size, inputs, batch), last
 
 
+ACTIVATIONS = {
+    "tanh": torch.tanh,
+    "silu": torch.nn.functional.silu,
+    "hardswish": torch.nn.functional.hardswish,
+}
+
+
 def written_out(before, first, moves, last, activation):
-    act = torch.tanh if activation == "tanh" else torch.nn.functional.silu
+    act = ACTIVATIONS[activation]
     hidden = act(before[:, :, None] + first[..., None] * moves[:, None])
     return torch.einsum("vlh,vhib->vlib", last, hidden)
 
@@ -37,7 +44,7 @@ def slopes(moved, given):
 
 
 @pytest.mark.parametrize("is_compiled", [False, True])
-@pytest.mark.parametrize("activation", ["tanh", "silu"])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("scale", [1.0, 30.0])
 @pytest.mark.parametrize("sizes", [(5, 7, 12, 9), (1, 1, 1, 1), (3, 0, 4, 2), (2, 40, 33, 64)])
 def test_units_and_their_slopes(sizes, scale, activation, is_compiled):
@@ -51,13 +58,13 @@ def test_units_and_their_slopes(sizes, scale, activation, is_compiled):
         torch.testing.assert_close(one.double(), other, atol=3e-6 * size, rtol=1e-4)
 
 
-@pytest.mark.parametrize("activation", ["tanh", "silu"])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_the_compiled_pass_is_exact_far_out(activation):
     x = torch.cat((torch.linspace(-100, 100, 4001), torch.tensor([0.0, 1e-8, -1e-8, 1e30, -1e30])))
     given = x[None, None], torch.zeros(1, 1, 1), torch.zeros(1, 1, len(x)), torch.ones(1, 1, 1)
     found = flips.flipped_units(*given, activation, is_compiled=True)[0, 0, 0]
     double = x.double()
-    wanted = double.tanh() if activation == "tanh" else torch.nn.functional.silu(double)
+    wanted = ACTIVATIONS[activation](double)
     # A sigmoid is right to the precision of one, 6e-8, and is multiplied by x.
     torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=2e-6)
 
@@ -82,7 +89,7 @@ def test_what_is_not_a_number_stays_that():
     before, first, moves, last = units()
     with torch.no_grad():
         before[2, 3, 4] = torch.nan
-    for activation in ("tanh", "silu"):
+    for activation in ACTIVATIONS:
         moved = flips.flipped_units(before, first, moves, last, activation, is_compiled=True)
         is_lost = moved.isnan()
         assert is_lost[2, 0, :, 4].all()

@@ -133,6 +133,9 @@ def reproduce(
         typer.Option(help="Random seeds for each method (3; 1 for mnist and digits)."),
     ] = None,
     jobs: Annotated[int, typer.Option(help="Parts that run side by side.")] = 2,
+    threads: Annotated[
+        int, typer.Option(help="Threads of each part; jobs times threads are busy.")
+    ] = 1,
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep what the folder holds, run what is missing.")
     ] = False,
@@ -174,6 +177,7 @@ def reproduce(
         scale=scale,
         num_seeds=seeds,
         jobs=jobs,
+        threads=threads,
         resume=resume,
         only_methods=only_methods,
         only_models=only_models,

@@ -35,6 +35,7 @@ def run_reproduce(
     scale: str,
     num_seeds: int | None,
     jobs: int,
+    threads: int,
     resume: bool,
     only_methods: str | None,
     only_models: str | None,
@@ -54,6 +55,7 @@ def run_reproduce(
         raise ConfigError(f"--seeds is {num_seeds}: it must be from 1 to {_MOST_SEEDS}")
     words = ["deltaai", "reproduce", experiment.name, "--scale", scale, "--seeds", str(num_seeds)]
     words += ["--jobs", str(jobs)]
+    words += [] if threads == 1 else ["--threads", str(threads)]
     for option, keys in (("--only-methods", only_methods), ("--only-models", only_models)):
         words += [option, keys] if keys is not None else []
     words += [] if time_limit is None else ["--time-limit", f"{time_limit:g}"]
@@ -65,6 +67,7 @@ def run_reproduce(
                 scale=scale,
                 num_seeds=num_seeds,
                 jobs=jobs,
+                threads=threads,
                 resume=resume,
                 only_methods=_keys(only_methods),
                 only_models=_keys(only_models),

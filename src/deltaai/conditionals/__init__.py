@@ -19,6 +19,7 @@ from deltaai.conditionals.families import (
     build_conditionals,
     register_family,
 )
+from deltaai.conditionals.flips import Activation
 from deltaai.conditionals.heads import Categorical, Exploration, GivenStates, Head
 from deltaai.conditionals.informed import relative_slices
 from deltaai.conditionals.knowledge import FactorKnowledge, Inputs, Knowledge, NoKnowledge
@@ -34,11 +35,13 @@ from deltaai.conditionals.proposal import (
     refuse_zeros,
 )
 from deltaai.conditionals.ratios import log_ratios_of
+from deltaai.conditionals.stacked import Stacked
 from deltaai.conditionals.table import TableConditionals, exact_proposal
 
 __all__ = [
     "FAMILIES",
     "MOST_CONTEXT",
+    "Activation",
     "Block",
     "Categorical",
     "Conditionals",
@@ -61,6 +64,7 @@ __all__ = [
     "NoKnowledge",
     "Observed",
     "Proposal",
+    "Stacked",
     "TableConditionals",
     "build_conditionals",
     "evidence_layout",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -21,18 +22,16 @@ class Context:
     ----------
     terms : for each block of the layout, some numbers a variable and column; or one entry, with one
         variable, where all conditionals share theirs.
+    each : how many columns in a row share the same context, whose terms stand here once.
     """
 
-    terms: tuple[Float[Tensor, "_variable _term batch"], ...]
-
-    @property
-    def num_columns(self) -> int:
-        """Number of columns."""
-        return self.terms[0].shape[-1]
+    terms: tuple[Float[Tensor, "_variable _term given"], ...]
+    each: int = 1
 
     def of_block(self, block: int) -> Float[Tensor, "_variable term batch"]:
-        """The terms of a block's variables; of one, if all share theirs."""
-        return self.terms[block if len(self.terms) > 1 else 0]
+        """The terms of a block's variables, for every column; of one, if all share theirs."""
+        terms = self.terms[block if len(self.terms) > 1 else 0]
+        return terms if self.each == 1 else terms.repeat_interleave(self.each, dim=-1)
 
     def of_pairs(
         self, block: int, members: Int[Tensor, "pair"], dags: Int[Tensor, "pair"], num_dags: int
@@ -45,6 +44,10 @@ class Context:
         cut = terms.view(*terms.shape[:2], num_dags, -1)
         return cut[chosen, :, dags]
 
+    def to(self, dtype: torch.dtype) -> Context:
+        """The same context in another precision."""
+        return Context(tuple(terms.to(dtype) for terms in self.terms), self.each)
+
     def repeated(self, times: int) -> Context:
         """The same context for several columns in a row."""
-        return Context(tuple(terms.repeat_interleave(times, dim=-1) for terms in self.terms))
+        return Context(self.terms, self.each * times)

@@ -7,14 +7,14 @@ are by far the largest thing in training, and reading and writing them takes lon
 them. So they are not held: where there are many, and numba is there, one compiled pass computes
 them in registers (:mod:`deltaai.conditionals.compiled_flips`). Else they are computed a few
 variables at a time, small enough for the processor's cache, and once more when gradients are asked
-for. That pays where the function of a unit is cheap: tanh takes longer than silu, so there they are
-kept.
+for. That pays where the function of a unit is cheap: tanh takes longer than silu and hardswish, so
+there they are kept.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from types import ModuleType
 from typing import Any, Literal
@@ -22,16 +22,33 @@ from typing import Any, Literal
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional
 
 from deltaai.conditionals.hyperbolic import tanh
 from deltaai.threads import over_threads
 
-Activation = Literal["tanh", "silu"]
+Activation = Literal["tanh", "silu", "hardswish"]
 
 _NUMBERS_AT_ONCE = 2**17  # hidden units of flips that are held: half a megabyte
 # Hidden units of all flips of an update from which loading the compiled pass, half a second, pays.
 _MANY = 2**20
 _MANY_A_THREAD = 2**18
+
+
+# Functions that are cheaper to compute again than to keep, and what their gradients go through.
+_CHEAP: dict[Activation, Callable[[Tensor, Tensor], Tensor]] = {
+    "silu": torch.ops.aten.silu_backward,
+    "hardswish": torch.ops.aten.hardswish_backward,
+}
+
+
+def activated(before: Tensor, activation: Activation) -> Tensor:
+    """Hidden units, from their pre-activations."""
+    if activation == "tanh":
+        return tanh(before)
+    if activation == "silu":
+        return functional.silu(before)
+    return functional.hardswish(before)
 
 
 def is_worth_compiling(num_units: int) -> bool:
@@ -66,12 +83,14 @@ def flipped_units(
     is_made_for = before.device.type == "cpu" and before.dtype == torch.float32
     if is_compiled and is_made_for and last.shape[1] == 1 and load_compiled() is not None:
         found = _CompiledUnits.apply(  # type: ignore[no-untyped-call]
-            before, first, moves, last, activation == "tanh"
+            before, first, moves, last, activation
         )
-    elif activation == "silu":
-        found = _FlippedUnits.apply(before, first, moves, last)  # type: ignore[no-untyped-call]
+    elif activation in _CHEAP:
+        found = _FlippedUnits.apply(  # type: ignore[no-untyped-call]
+            before, first, moves, last, activation
+        )
     else:
-        units = tanh(before[:, :, None] + first[..., None] * moves[:, None])
+        units = activated(before[:, :, None] + first[..., None] * moves[:, None], activation)
         found = torch.bmm(last, units.flatten(2)).view(len(last), last.shape[1], *moves.shape[1:])
     return found
 
@@ -93,16 +112,13 @@ class _CompiledUnits(torch.autograd.Function):
         first: Tensor,
         moves: Tensor,
         last: Tensor,
-        is_tanh: bool,
+        activation: Activation,
     ) -> Tensor:
-        given = [
-            value.detach().contiguous()
-            for value in (before.transpose(1, 2), first.transpose(1, 2), moves, last.squeeze(1))
-        ]
+        given = [value.detach().contiguous() for value in (before, first, moves, last.squeeze(1))]
         ctx.save_for_backward(*given)
-        ctx.is_tanh = is_tanh
+        ctx.activation = activation
         moved = torch.empty_like(given[2])
-        _run("forward", [*given, moved], is_tanh)
+        _run("forward", [*given, moved], activation)
         return moved[:, None]
 
     @staticmethod
@@ -110,21 +126,24 @@ class _CompiledUnits(torch.autograd.Function):
         before, first, moves, last = ctx.saved_tensors
         found = [torch.zeros_like(value) for value in (before, first, last)]
         slope = slopes[0].squeeze(1).contiguous()
-        _run("backward", [before, first, moves, last, slope, *found], ctx.is_tanh)
-        return found[0].transpose(1, 2), found[1].transpose(1, 2), None, found[2][:, None], None
+        _run("backward", [before, first, moves, last, slope, *found], ctx.activation)
+        return found[0], found[1], None, found[2][:, None], None
 
 
-def _run(name: str, tensors: list[Tensor], is_tanh: bool) -> None:
+def _run(name: str, tensors: list[Tensor], activation: Activation) -> None:
     """Run a compiled pass over all variables, on as many threads as torch may use."""
-    kernel = getattr(load_compiled(), name)
+    compiled = load_compiled()
+    assert compiled is not None
+    kernel, kind = getattr(compiled, name), compiled.KINDS[activation]
     arrays = [value.numpy() for value in tensors]
     before, moves = tensors[0], tensors[2]
-    units = moves.numel() * before.shape[2]
-    over_threads(
-        lambda start, stop: kernel(*arrays, is_tanh, start, stop),
-        len(before),
-        most=units // _MANY_A_THREAD,
-    )
+    units = moves.numel() * before.shape[1]
+    shared_out(lambda start, stop: kernel(*arrays, kind, start, stop), len(before), units)
+
+
+def shared_out(work: Callable[[int, int], None], count: int, num_units: int) -> None:
+    """Run a compiled pass over a range, on as many threads as torch may use and units are worth."""
+    over_threads(work, count, most=num_units // _MANY_A_THREAD)
 
 
 class _FlippedUnits(torch.autograd.Function):
@@ -135,13 +154,15 @@ class _FlippedUnits(torch.autograd.Function):
         first: Tensor,
         moves: Tensor,
         last: Tensor,
+        activation: Activation,
     ) -> Tensor:
         ctx.save_for_backward(before, first, moves, last)
+        ctx.activation = activation
         size, logits = last.shape[:2]
         moved = before.new_empty(size, logits, *moves.shape[1:])
         for some in _portions(before, moves):
             units = _pre_activations(before[some], first[some], moves[some])
-            units = torch.nn.functional.silu(units)
+            units = activated(units, activation)
             shape = moved[some].shape
             moved[some] = torch.bmm(last[some], units.flatten(2)).view(shape)
         return moved
@@ -149,18 +170,18 @@ class _FlippedUnits(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         before, first, moves, last = ctx.saved_tensors
-        (slope,) = slopes
+        (slope,), slopes_of = slopes, _CHEAP[ctx.activation]
         found = [torch.empty_like(value) for value in (before, first, last)]
         for some in _portions(before, moves):
             units = _pre_activations(before[some], first[some], moves[some])
             above = slope[some].flatten(2)
             below = torch.bmm(last[some].transpose(1, 2), above).view(units.shape)
-            after = torch.nn.functional.silu(units)
-            below = torch.ops.aten.silu_backward(below, units)
+            after = activated(units, ctx.activation)
+            below = slopes_of(below, units)
             torch.bmm(above, after.flatten(2).transpose(1, 2), out=found[2][some])
             torch.sum(below, 2, out=found[0][some])
             torch.sum(below.mul_(moves[some][:, None]), 3, out=found[1][some])
-        return found[0], found[1], None, found[2]
+        return found[0], found[1], None, found[2], None
 
 
 def _pre_activations(

@@ -15,7 +15,7 @@ other inputs. Three kinds of rows follow the order of blocks:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,6 +31,8 @@ from deltaai.watch import look
 
 # Numbers of inputs that share a block: up to the next of these.
 _STEPS = (0, 1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128)
+
+_Key = tuple[str, int, int, int]  # kind of head, features of an input, steps of inputs and context
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,16 +113,24 @@ class Layout:
         inputs: Sequence[Sequence[int]],
         context: Sequence[Sequence[int]] | None = None,
         device: torch.device | str = "cpu",
+        spare: int = 0,
     ) -> Layout:
-        """Arrange variables, by numbers of states or heads, with inputs and perhaps context."""
+        """Arrange variables, by numbers of states or heads, with inputs and perhaps context.
+
+        Parameters
+        ----------
+        spare : slots of padding for which blocks of few inputs join the next larger one; each block
+            costs time of its own, whatever its size.
+        """
         encoding = Encoding.of(variables, device)
         further = [()] * len(variables) if context is None else context
-        members: dict[tuple[str, int, int, int], list[int]] = {}
+        members: dict[_Key, list[int]] = {}
         for variable, (seen, observed) in enumerate(zip(inputs, further, strict=True)):
             features = max((encoding.num_features[u] for u in (*seen, *observed)), default=1)
             head = encoding.heads[variable]
             key = (_kind(head), features, _step(len(seen)), _step(len(observed), 8))
             members.setdefault(key, []).append(variable)
+        members = _joined(members, spare)
         blocks: list[Block] = []
         row = slot = flip = 0
         for (_, features, *_), alike in sorted(members.items()):
@@ -244,6 +254,23 @@ class Layout:
         at = np.minimum(np.searchsorted(key, wanted, sorter=by_key), len(key) - 1)
         found = by_key[at]
         return np.where(key[found] == wanted, found, -1)
+
+
+def _joined(members: Mapping[_Key, list[int]], spare: int) -> dict[_Key, list[int]]:
+    """Let blocks join the next that differs in the number of inputs alone, while padding lasts."""
+    found: dict[_Key, list[int]] = {}
+    waiting: _Key | None = None  # the last block, which may join the one at hand
+    padding = 0
+    for key in sorted(members, key=lambda key: (*key[:2], key[3], key[2])):
+        alike = members[key]
+        if waiting is not None and (*waiting[:2], waiting[3]) == (*key[:2], key[3]):
+            added = len(found[waiting]) * (key[2] - waiting[2])
+            if padding + added <= spare:
+                alike, padding = sorted([*found.pop(waiting), *alike]), padding + added
+            else:
+                padding = 0
+        found[key], waiting = alike, key
+    return found
 
 
 def _kind(head: Head) -> str:

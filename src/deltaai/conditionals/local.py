@@ -2,7 +2,7 @@
 
     correction_v = U_v z + W2_v tanh(W1_v z + b1_v) + b2_v,    z = encoded inputs of v
 
-with SiLU in place of tanh, or a second hidden layer, if asked for.
+with SiLU or hardswish in place of tanh, or a second hidden layer, if asked for.
 
 Changing one input u changes z in u's features only, so the first layer of all flips is a rank-one
 update of one shared pre-activation instead of a new product: the cost of a flip is that of the
@@ -19,18 +19,18 @@ from typing import get_args
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
 
 from deltaai.conditionals.base import Conditionals, Known
 from deltaai.conditionals.context import Context
 from deltaai.conditionals.flips import (
     Activation,
+    activated,
     flipped_units,
     is_worth_compiling,
     load_compiled,
 )
-from deltaai.conditionals.hyperbolic import tanh
 from deltaai.conditionals.layout import Block, Layout
+from deltaai.conditionals.stacked import Stacked
 from deltaai.errors import ConfigError
 from deltaai.watch import look
 
@@ -73,6 +73,9 @@ class LocalConditionals(Conditionals):
             for block in layout.blocks
         ]
         self.networks = nn.ModuleList(self._networks)
+        self._stacked: Stacked | None = None
+        if depth == 1 and not takes_masks and Stacked.is_possible(layout):
+            self._stacked = Stacked(layout, self._networks, activation)
 
     def context_terms(self, features: Float[Tensor, "context batch"]) -> Context:
         """What the features add to the first layer and the bypass of every network."""
@@ -93,6 +96,9 @@ class LocalConditionals(Conditionals):
         context: Context | None = None,
     ) -> Float[Tensor, "row batch"]:
         """Correction of every variable at full states."""
+        stacked = self.in_one_pass(features.shape[1]) if known is None else None
+        if stacked is not None:
+            return stacked.logits(features, context)
         parts = []
         for number, (block, networks) in enumerate(
             zip(self.layout.blocks, self._networks, strict=True)
@@ -111,7 +117,11 @@ class LocalConditionals(Conditionals):
     ) -> tuple[Float[Tensor, "row batch"], Float[Tensor, "flip batch"]]:
         """Corrections at full states, and with each input in turn at its value in ``flipped``."""
         change = flipped - features
-        is_compiled = self._is_worth_compiling(features.shape[1])
+        number = features.shape[1]
+        stacked = self.in_one_pass(number, with_flips=True) if known is None else None
+        if stacked is not None:
+            return stacked.logits_and_flips(features, change, context)
+        is_compiled = self._is_worth_compiling(number)
         rows, flips = [], []
         for number, (block, networks) in enumerate(
             zip(self.layout.blocks, self._networks, strict=True)
@@ -141,6 +151,13 @@ class LocalConditionals(Conditionals):
             mask = known[:, :, None].expand(-1, -1, inputs.shape[3])
         logits: Tensor = self._networks[block](inputs, mask, context, members)
         return logits
+
+    def in_one_pass(self, num_columns: int, *, with_flips: bool = False) -> Stacked | None:
+        """The compiled pass, if it is made for these networks and so many columns are worth it."""
+        stacked = self._stacked
+        if stacked is None or next(self.parameters()).dtype != torch.float32:
+            return None
+        return stacked if stacked.is_worth_it(num_columns, with_flips=with_flips) else None
 
     @torch.no_grad()
     def set_constant(
@@ -291,7 +308,7 @@ class _Networks(nn.Module):
         return self._act(torch.baddbmm(bias, second, hidden))
 
     def _act(self, before: Tensor) -> Tensor:
-        return tanh(before) if self.activation == "tanh" else functional.silu(before)
+        return activated(before, self.activation)
 
     def _first_layer(
         self,

@@ -39,6 +39,8 @@ class Proposal:
         ``False`` for nothing.
     context_network : maps what is given with each column, one row each, to features that every
         conditional sees; trained with q.
+    context_dtype : precision of the products by which that is done; ``None`` for that of the
+        weights. What comes out, and all else, has the precision of the weights.
     """
 
     def __init__(
@@ -48,9 +50,11 @@ class Proposal:
         *,
         knowledge: Knowledge | bool = True,
         context_network: nn.Module | None = None,
+        context_dtype: torch.dtype | None = None,
     ) -> None:
         self.target = target if isinstance(target, Target) else Target(target)
         self.conditionals, self.context_network = conditionals, context_network
+        self.context_dtype = context_dtype
         self.layout: Layout = conditionals.layout
         first = next(iter(conditionals.parameters()), None)
         self.dtype = self.target.model.dtype if first is None else first.dtype
@@ -89,6 +93,7 @@ class Proposal:
             self.conditionals,
             knowledge=self.knowledge,
             context_network=self.context_network,
+            context_dtype=self.context_dtype,
         )
 
     @property
@@ -111,8 +116,11 @@ class Proposal:
         """What its conditionals see of what is given with each column; computed once for all."""
         if self.context_network is None or given is None:
             return None
-        features: Tensor = self.context_network(given)
-        return self.conditionals.context_terms(features.T)
+        if self.context_dtype is None:
+            return self.conditionals.context_terms(self.context_network(given).T)
+        with torch.autocast(self.device.type, self.context_dtype, cache_enabled=False):
+            context = self.conditionals.context_terms(self.context_network(given).T)
+        return context.to(self.dtype)
 
     def features(self, columns: Int[Tensor, "var batch"]) -> Float[Tensor, "feature_row batch"]:
         """Full states, encoded."""

@@ -21,6 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from deltaai.conditionals import Context, Proposal
+from deltaai.sampling.compiled_ancestral import compiled_pass, sample_in_one_pass
 from deltaai.sampling.levels import Due, Schedule
 from deltaai.sampling.partial_states import PartialStates
 from deltaai.sampling.paths import Given
@@ -50,6 +51,9 @@ def sample_ancestrally(
         the first order come first.
     context : what is given with each column, as every conditional sees it.
     """
+    stacked = compiled_pass(proposal, schedule, num_samples, policy) if given is None else None
+    if stacked is not None:
+        return sample_in_one_pass(stacked, schedule, num_samples, policy, generator, context)
     shape = (schedule.num_dags, num_samples)
     log_q = torch.zeros(shape, dtype=proposal.dtype, device=proposal.device)
     choose = policy.prepare(shape, generator, proposal.device)

@@ -47,12 +47,8 @@ class Policy:
         """Fix which samples are tempered, and return the function that draws values."""
         exploration = Exploration(float(self.temperature), float(self.uniform_share))
         scale: Tensor | None = None
-        if self.temperature != 1 and self.num_tempered is not None:
-            is_first = torch.arange(shape[1], device=device) < self.num_tempered
-            scale = torch.where(is_first, 1 / self.temperature, 1.0).expand(shape)
-        elif self.temperature != 1 and self.tempered_share < 1:
-            chance = uniform(shape, generator, dtype=torch.float32, device=device)
-            scale = torch.where(chance < self.tempered_share, 1 / self.temperature, 1.0)
+        if self.temperature != 1 and (self.num_tempered is not None or self.tempered_share < 1):
+            scale = self.scales(shape, generator, device)
 
         def choose(
             head: Head, logits: Float[Tensor, "pair logit sample"], dags: Int[Tensor, "pair"]
@@ -61,6 +57,22 @@ class Policy:
             return head.sample(logits, exploration, scales, generator)
 
         return choose
+
+    def scales(
+        self,
+        shape: tuple[int, int],
+        generator: torch.Generator | None,
+        device: torch.device | str = "cpu",
+    ) -> Float[Tensor, "dag sample"]:
+        """What the logits of each sample are multiplied by."""
+        flat = 1 / self.temperature
+        if self.temperature == 1 or (self.num_tempered is None and self.tempered_share >= 1):
+            return torch.full(shape, flat, dtype=torch.float32, device=device)
+        if self.num_tempered is not None:
+            is_first = torch.arange(shape[1], device=device) < self.num_tempered
+            return torch.where(is_first, flat, 1.0).expand(shape)
+        chance = uniform(shape, generator, dtype=torch.float32, device=device)
+        return torch.where(chance < self.tempered_share, flat, 1.0)
 
 
 ON_POLICY = Policy()

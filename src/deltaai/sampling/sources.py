@@ -10,6 +10,7 @@ Every objective takes what comes out, so any of them trains with any of these.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,7 @@ class Source:
         *,
         each_evidence: int = 1,
         context: Float[Tensor, "batch *feature"] | None = None,
+        candidates: int = 1,
     ) -> Paths:
         """Draw about so many states, equally many for each order.
 
@@ -98,11 +100,16 @@ class Source:
         policy : how q draws.
         each_evidence : how many columns in a row are to share their evidence.
         context : what else is given, a row for each column, if q sees that; not with evidence.
+        candidates : how many states are drawn for each that is kept, one chosen by its weight p/q;
+            not with evidence, or where states come from elsewhere.
         """
         each = max(size // len(self.dags), 1)
         each = -(-each // each_evidence) * each_evidence
         if self.evidence is None:
-            columns = self._values(proposal, each, policy, None, generator, context)
+            if candidates > 1:
+                columns = self._chosen(proposal, each, policy, generator, context, candidates)
+            else:
+                columns = self._values(proposal, each, policy, None, generator, context)
             return self.paths(columns, context=context)
         likely = self._evidence_values(proposal, each, generator)
         observed = self.evidence.choose(likely, generator)
@@ -208,6 +215,36 @@ class Source:
             return drawn
         chance = uniform(drawn.shape[1:], generator, dtype=torch.float32, device=drawn.device)
         return from_elsewhere.where(chance < self.values_share, drawn)
+
+    @torch.no_grad()
+    def _chosen(
+        self,
+        proposal: Proposal,
+        each: int,
+        policy: Policy,
+        generator: torch.Generator,
+        context: Float[Tensor, "batch *feature"] | None,
+        candidates: int,
+    ) -> Int[Tensor, "var batch"]:
+        """Full states of q, each one of several, by weight; the first one where it is tempered."""
+        assert self.schedule is not None
+        num_tempered = policy.num_tempered or 0
+        seen = proposal.context_of(context)
+        columns, log_q = sample_ancestrally(
+            proposal,
+            self.schedule,
+            each * candidates,
+            policy=replace(policy, num_tempered=num_tempered * candidates),
+            generator=generator,
+            context=None if seen is None else seen.repeated(candidates),
+        )
+        given = None if context is None else context.repeat_interleave(candidates, dim=0)
+        log_p = proposal.target.log_scores(columns.flatten(1), given)
+        log_weights = (log_p - log_q.flatten()).view(-1, candidates)
+        choice = torch.multinomial(log_weights.softmax(1), 1, generator=generator)[:, 0]
+        choice.view(-1, each)[:, :num_tempered] = 0
+        at = torch.arange(len(choice), device=choice.device) * candidates + choice
+        return columns.flatten(1).index_select(1, at)
 
     def _evidence_values(
         self, proposal: Proposal, each: int, generator: torch.Generator

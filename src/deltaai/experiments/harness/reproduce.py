@@ -68,6 +68,7 @@ def reproduce(
     num_seeds: int | None = None,
     resume: bool = False,
     jobs: int = 1,
+    threads: int = 1,
     only_methods: Collection[str] | None = None,
     only_models: Collection[str] | None = None,
     time_limit: float | int | None = None,
@@ -84,6 +85,7 @@ def reproduce(
     scale, num_seeds : which parts there are; by default as many seeds as the experiment says.
     resume : whether the folder may hold results already.
     jobs : parts at a time.
+    threads : of each part.
     only_methods, only_models : keys to restrict this call to.
     time_limit : seconds of training of each part, in place of those of the scale.
     data_dir : where data sets are.
@@ -121,7 +123,7 @@ def reproduce(
     check_replaceable(folder / experiment.name)  # now, not after the first part
     missing = [part for part in wanted if present.get(part.name) != part]
     failures: list[Outcome] = []
-    machine = describe_machine()
+    machine = describe_machine() + (f", {threads} threads for each part" if threads > 1 else "")
 
     def keep(outcome: Outcome) -> None:
         if outcome.error:
@@ -141,7 +143,7 @@ def reproduce(
         surroundings = Surroundings(folder / SURROUNDINGS, data_dir)
         surroundings.folder.mkdir(exist_ok=True)
         run_part = partial(run_part, surroundings=surroundings)
-    run_parts(run_part, missing, jobs, keep, watch)
+    run_parts(run_part, missing, jobs, keep, watch, threads)
     finished, remarks = _usable(folder, parts)
     remarks += [f"the part {each.part.name} failed: {each.error}" for each in failures]
     files, plot_remark = _write_files(experiment, folder, finished, command, remarks)

@@ -3,7 +3,8 @@
 With one job the parts run one after another in this process. With more, every part gets a fresh
 process: that costs the seconds of an import, but parts then start equal (no warm caches, no
 memory of earlier ones) and even a part that is killed for its memory is only one failure. Each
-runs on one torch thread; otherwise the clocks of parts would depend on their neighbours.
+runs on one torch thread unless it is said otherwise; with more, the clocks of parts that run side
+by side depend on their neighbours.
 
 This file does not know what a part does, nor where results are kept: it hands them to ``keep``.
 """
@@ -85,6 +86,7 @@ def run_parts(
     jobs: int,
     keep: Callable[[Outcome], None],
     watch: Callable[[Standing], None] | None = None,
+    threads: int = 1,
 ) -> None:
     """Run parts, at most ``jobs`` at a time, and hand on each outcome as it comes.
 
@@ -97,9 +99,11 @@ def run_parts(
     jobs : processes; one runs here.
     keep : called with each outcome, in this process.
     watch : called whenever a part starts or ends.
+    threads : of each part.
     """
-    if jobs < 1:
-        raise ConfigError(f"the number of jobs is {jobs}: it must be at least 1")
+    for name, number in (("jobs", jobs), ("threads", threads)):
+        if number < 1:
+            raise ConfigError(f"the number of {name} is {number}: it must be at least 1")
     begin, num_done = time.perf_counter(), 0
 
     def tell(running: Sequence[Part], ended: Outcome | None = None) -> None:
@@ -107,7 +111,11 @@ def run_parts(
             seconds = time.perf_counter() - begin
             watch(Standing(num_done, len(parts), tuple(running), seconds, ended))
 
-    events = _one_by_one(run_part, parts) if jobs == 1 else _side_by_side(run_part, parts, jobs)
+    events = (
+        _one_by_one(run_part, parts, threads)
+        if jobs == 1
+        else _side_by_side(run_part, parts, jobs, threads)
+    )
     with closing(events):  # whatever is raised here, the processes end first
         for running, ended in events:
             if ended is not None:
@@ -119,16 +127,18 @@ def run_parts(
 Event = tuple[list[Part], Outcome | None]  # parts at work, and the outcome of one that ended
 
 
-def _one_by_one(run_part: RunPart, parts: Sequence[Part]) -> Generator[Event, None, None]:
+def _one_by_one(
+    run_part: RunPart, parts: Sequence[Part], threads: int
+) -> Generator[Event, None, None]:
     for part in parts:
         yield [part], None
-        with limited_threads(1):
+        with limited_threads(threads):
             outcome = _outcome(run_part, part)
         yield [], outcome
 
 
 def _side_by_side(
-    run_part: RunPart, parts: Sequence[Part], jobs: int
+    run_part: RunPart, parts: Sequence[Part], jobs: int, threads: int
 ) -> Generator[Event, None, None]:
     waiting = list(parts)
     at_work: dict[Connection, tuple[Part, SpawnProcess, float]] = {}
@@ -136,7 +146,7 @@ def _side_by_side(
         while waiting or at_work:
             while waiting and len(at_work) < jobs:
                 part = waiting.pop(0)
-                connection, process = _start(run_part, part)
+                connection, process = _start(run_part, part, threads)
                 at_work[connection] = (part, process, time.perf_counter())
                 yield [part for part, _, _ in at_work.values()], None
             for ready in wait(list(at_work)):
@@ -151,11 +161,11 @@ def _side_by_side(
             connection.close()
 
 
-def _start(run_part: RunPart, part: Part) -> tuple[Connection, SpawnProcess]:
+def _start(run_part: RunPart, part: Part, threads: int) -> tuple[Connection, SpawnProcess]:
     context = get_context("spawn")
     receiving, sending = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(run_part, part, sending), daemon=True)
-    with _inherited_by_children():
+    process = context.Process(target=_work, args=(run_part, part, sending, threads), daemon=True)
+    with _inherited_by_children(threads):
         process.start()
     sending.close()  # so that the end of the process is the end of the pipe
     return receiving, process
@@ -176,9 +186,9 @@ def _receive(connection: Connection, part: Part, process: SpawnProcess, start: f
     return outcome
 
 
-def _work(run_part: RunPart, part: Part, connection: Connection) -> None:
+def _work(run_part: RunPart, part: Part, connection: Connection, threads: int) -> None:
     """What the process of a part does."""
-    torch.set_num_threads(1)
+    torch.set_num_threads(threads)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     connection.send(_outcome(run_part, part))
     connection.close()
@@ -206,12 +216,12 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _inherited_by_children() -> Iterator[None]:
-    """One thread, set before a child loads torch; and Ctrl-C left to this process alone."""
+def _inherited_by_children(threads: int) -> Iterator[None]:
+    """Few threads, set before a child loads torch; and Ctrl-C left to this process alone."""
     before = {name: os.environ.get(name) for name in _THREAD_LIMITS}
     is_main = threading.current_thread() is threading.main_thread()
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
-    os.environ.update(dict.fromkeys(_THREAD_LIMITS, "1"))
+    os.environ.update(dict.fromkeys(_THREAD_LIMITS, str(threads)))
     try:
         yield
     finally:

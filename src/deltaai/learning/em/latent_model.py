@@ -8,6 +8,8 @@ conditionals like those of q; in the second, latents are given and have no condi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -30,6 +32,7 @@ from deltaai.sampling import ON_POLICY, Orders, Schedule, sample_ancestrally
 
 Latents = Int[Tensor, "latent batch"]
 Rows = Float[Tensor, "batch observed"]
+_SPARE = 150  # slots of padding that take less time than another block: latents are few
 
 
 class LatentModel(nn.Module):
@@ -54,7 +57,7 @@ class LatentModel(nn.Module):
         self.structure = structure
         self.orders = Orders.of(structure.graph, "one")
         num_latents, num_observed = structure.num_latents, structure.num_observed
-        among = Layout.build([2] * num_latents, self.orders.fixed.parents, device=device)
+        among = latent_layout(self.orders.fixed.parents, device)
         below = Layout.build(
             [GivenStates(2)] * num_latents + [Categorical(2)] * num_observed,
             [()] * num_latents + list(structure.parents),
@@ -84,7 +87,8 @@ class LatentModel(nn.Module):
     def log_joint(self, latents: Latents, rows: Rows) -> Float[Tensor, "batch"]:
         """Log p(h, x) of each column."""
         among = _log_conditionals(self.prior, latents)
-        below = _log_conditionals(self.likelihood, self._columns(latents, rows))
+        logits = self._logits_below(latents)
+        below = rows.T * logits - nn.functional.softplus(logits)
         return among.double().sum(0) + below.double().sum(0)
 
     def log_joints(
@@ -158,6 +162,11 @@ class LatentModel(nn.Module):
         return torch.cat((latents, rows.T.to(latents.dtype)))
 
 
+def latent_layout(inputs: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> Layout:
+    """The layout of conditionals of latents, in few blocks."""
+    return Layout.build([2] * len(inputs), inputs, device=device, spare=_SPARE)
+
+
 def build_networks(
     layout: Layout,
     config: LatentConfig,
@@ -181,7 +190,7 @@ def build_networks(
         layout,
         config.observed_hidden if is_observed else config.hidden,
         depth=config.observed_depth if is_observed else config.depth,
-        activation="silu",
+        activation=config.activation,
         takes_masks=takes_masks,
         num_context=num_context,
         generator=generator,

@@ -11,11 +11,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from deltaai.conditionals import DenseLayers, Layout, Proposal, inputs_of
+from deltaai.conditionals import DenseLayers, Proposal, inputs_of
 from deltaai.errors import ConfigError
 from deltaai.graphs import UndirectedGraph, chordal_completion
 from deltaai.learning.em.config import LatentConfig
-from deltaai.learning.em.latent_model import LatentModel, Latents, Rows, build_networks
+from deltaai.learning.em.latent_model import (
+    LatentModel,
+    Latents,
+    Rows,
+    build_networks,
+    latent_layout,
+)
 from deltaai.models import PartialEnergy, Target
 from deltaai.sampling import Orders
 
@@ -112,7 +118,7 @@ def build_posterior(
     orders = Orders.of(graph, kind, config.num_orders)
     device = model.prior.layout.device
     inputs = inputs_of(orders.structure)
-    layout = Layout.build([2] * structure.num_latents, inputs, device=device)
+    layout = latent_layout(inputs, device)
     # The masked autoencoder has layers of its own, and sees the row as it is.
     depth = 0 if config.family == "mae" else config.encoder_depth
     seen = RowFeatures(structure.num_observed, config.features, depth, generator, device)
@@ -124,7 +130,9 @@ def build_posterior(
         generator=generator,
     )
     target = LatentTarget(model)
-    return Proposal(target, networks, knowledge=False, context_network=seen), orders
+    half = torch.bfloat16 if config.context_precision == "bfloat16" else None
+    made = Proposal(target, networks, knowledge=False, context_network=seen, context_dtype=half)
+    return made, orders
 
 
 def _there(given: Rows | None) -> Rows:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from deltaai.learning.em.steps.base import Batch, Draws, EStep, Parts
 from deltaai.objectives import BalanceName, BalanceObjective, DeltaObjective, Objective
-from deltaai.sampling import Source
+from deltaai.sampling import ON_POLICY, Policy, Source
 
 
 class DrawnStep(EStep[Draws]):
@@ -34,11 +34,21 @@ class DrawnStep(EStep[Draws]):
     def draw(self, batch: Batch, generator: torch.Generator) -> Draws:
         """Draw latents for rows from q; p does not learn from those that are flattened."""
         whole = len(batch.rows) - len(batch.rows) % len(self.source.dags)
-        rows, posterior = batch.rows[:whole], self.parts.posterior
-        each = min(self.parts.config.posterior_batch, whole) // len(self.source.dags)
-        policy = self.parts.policy(max(each, 1))
-        paths = self.source.draw(posterior, len(rows), policy, generator, context=rows)
+        rows, config = batch.rows[:whole], self.parts.config
+        policy = self.policy(max(min(config.posterior_batch, whole) // len(self.source.dags), 1))
+        paths = self.source.draw(
+            self.parts.posterior,
+            len(rows),
+            policy,
+            generator,
+            context=rows,
+            candidates=config.candidates,
+        )
         return Draws.even(paths, policy.num_tempered or 0)
+
+    def policy(self, each: int) -> Policy:
+        """How q draws, if it learns from so many draws of each order: as it is."""
+        return ON_POLICY
 
     def model_loss(self, draws: Draws) -> Float[Tensor, ""]:
         """Less the log p(h, x) of what was drawn, by weight."""
@@ -59,6 +69,10 @@ class ObjectiveStep(DrawnStep):
     def __init__(self, parts: Parts, objective: Objective[Any]) -> None:
         super().__init__(parts)
         self.objective = objective
+
+    def policy(self, each: int) -> Policy:
+        """A share of the draws that q learns from is flattened: an objective may look anywhere."""
+        return self.parts.policy(each)
 
     def loss(self, draws: Draws, generator: torch.Generator) -> Float[Tensor, ""]:
         """Mean of the objective."""

@@ -15,20 +15,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from deltaai.learning.em.steps.base import Batch, Draws
+from deltaai.learning.em.steps.base import Draws
 from deltaai.learning.em.steps.by_objective import DrawnStep
-from deltaai.sampling import ON_POLICY
 
 
 class MeanFieldStep(DrawnStep):
     """Ascends the evidence lower bound of independent latents."""
-
-    def draw(self, batch: Batch, generator: torch.Generator) -> Draws:
-        """Draw latents for rows from q as it is."""
-        paths = self.source.draw(
-            self.parts.posterior, len(batch.rows), ON_POLICY, generator, context=batch.rows
-        )
-        return Draws.even(paths)
 
     def loss(self, draws: Draws, generator: torch.Generator) -> Float[Tensor, ""]:
         """A number whose gradient is that of the negative bound, in expectation."""

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from deltaai.io import binarised
 from deltaai.learning.em.latent_model import Latents, Rows
-from deltaai.learning.em.steps.base import Batch, Draws
+from deltaai.learning.em.steps.base import Draws
 from deltaai.learning.em.steps.by_objective import DrawnStep
-from deltaai.sampling import ON_POLICY, Paths
+from deltaai.sampling import Paths
 
 
 class LikelihoodStep(DrawnStep):
@@ -31,14 +31,6 @@ class LikelihoodStep(DrawnStep):
         """Latents and rows from elsewhere, in the orders in use."""
         whole = latents.shape[1] - latents.shape[1] % len(self.source.dags)
         return self.source.paths(latents[:, :whole], context=rows[:whole])
-
-    def draw(self, batch: Batch, generator: torch.Generator) -> Draws:
-        """Draw latents for rows from q as it is."""
-        rows = batch.rows[: len(batch.rows) - len(batch.rows) % len(self.source.dags)]
-        posterior = self.parts.posterior
-        return Draws.even(
-            self.source.draw(posterior, len(rows), ON_POLICY, generator, context=rows)
-        )
 
 
 class SleepStep(LikelihoodStep):

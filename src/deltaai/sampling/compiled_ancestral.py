@@ -1,0 +1,51 @@
+"""Ancestral sampling in one compiled pass, where it is made for the case.
+
+That is: one order, no evidence, variables with two states, a small network each and nothing known
+before training, on the CPU, and numba is there. It is the case of latent-variable models, whose
+graphs are so dense that nearly every variable waits for the one before it.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from deltaai.conditionals import Categorical, Context, LocalConditionals, Proposal, Stacked
+from deltaai.randomness import uniform
+from deltaai.sampling.levels import Schedule
+from deltaai.sampling.policies import Policy
+
+
+def compiled_pass(
+    proposal: Proposal, schedule: Schedule, num_samples: int, policy: Policy
+) -> Stacked | None:
+    """What draws in one pass, if there is enough to do and this is the case it is made for."""
+    conditionals = proposal.conditionals
+    is_plain = schedule.num_dags == 1 and not schedule.is_given and policy.uniform_share == 0
+    if (
+        not is_plain
+        or proposal.is_informed
+        or not isinstance(conditionals, LocalConditionals)
+        or any(head != Categorical(2) for head in proposal.layout.heads)
+    ):
+        return None
+    return conditionals.in_one_pass(num_samples)
+
+
+@torch.no_grad()
+def sample_in_one_pass(
+    stacked: Stacked,
+    schedule: Schedule,
+    num_samples: int,
+    policy: Policy,
+    generator: torch.Generator | None,
+    context: Context | None,
+) -> tuple[Int[Tensor, "var 1 sample"], Float[Tensor, "1 sample"]]:
+    """Draw samples; also return log q of what was drawn."""
+    (dag,) = schedule.dags
+    scales = policy.scales((1, num_samples), generator)
+    chance = uniform((len(dag.order), num_samples), generator, dtype=torch.float32, device="cpu")
+    states, logits = stacked.draw(dag.order, chance, scales[0], context)
+    log_q = Categorical(2).log_density(logits[:, None], states).sum(0)
+    return states[:, None], log_q[None]
