@@ -16,6 +16,7 @@ from deltaai.learning.em.steps.base import Batch, Draws
 from deltaai.learning.em.steps.partial import PartialDraws
 from deltaai.learning.em.terms import TermsAround
 from deltaai.objectives import delta_residuals, prepare_delta
+from deltaai.sampling import ON_POLICY
 from latent_oracle import (
     SMALL,
     STRUCTURE,
@@ -229,6 +230,40 @@ def test_importance_weights_approach_the_posterior():
     assert torch.nn.functional.cosine_similarity(found, expected, dim=0) > 0.98
 
 
+@pytest.mark.parametrize("orders", ["one", "many"])
+def test_draws_that_are_chosen_by_weight_approach_the_posterior(orders):
+    made, number = learner(orders=orders, spread=0.4), 6000
+    row = rows_of(1).double()
+    posterior, apart = joint(made, row)[:, 0].softmax(0).detach(), []
+    source, generator = made.step.source, torch.Generator().manual_seed(0)
+    for candidates in (1, 4, 100):
+        paths = source.draw(
+            made.posterior,
+            number,
+            ON_POLICY,
+            generator,
+            context=row.expand(number, -1),
+            candidates=candidates,
+        )
+        places = (paths.columns * torch.tensor([[8], [4], [2], [1]])).sum(0)
+        found = torch.bincount(places, minlength=16) / number
+        apart.append(float((found - posterior).abs().sum() / 2))
+    assert apart[0] > apart[1] > apart[2]
+    assert apart[0] > 0.1
+    assert apart[2] < 0.03
+
+
+def test_flattened_draws_are_not_chosen_and_p_does_not_learn_from_them():
+    settings = {"tempered_share": 0.2, "temperature": 9.0, "candidates": 7, "orders": "many"}
+    made, rows = learner(**settings), rows_of(56).double()
+    batch = Batch(torch.zeros(56, dtype=torch.long), rows)
+    draws = made.step.draw(batch, torch.Generator().manual_seed(0))
+    by_order = draws.weights.view(2, 28)
+    assert not by_order[:, :6].any()  # a fifth of 28, rounded up
+    assert torch.allclose(by_order[:, 6:], torch.tensor(1 / 44, dtype=torch.float64))
+    assert draws.paths.columns.shape == (4, 56)
+
+
 def test_gibbs_leaves_the_posterior_as_it_is():
     made, number = learner("gibbs", spread=1.0), 40_000
     row = rows_of(1).double()
@@ -268,8 +303,9 @@ CASES = [
 @pytest.mark.parametrize(("method", "orders"), CASES)
 def test_every_e_step_brings_q_to_the_posterior_of_a_p_that_stands_still(method, orders):
     """KL(q, p(h | x)), on average over rows, falls far below that of an untrained q."""
-    # A loss at every step of a path is a slow teacher of many orders.
-    updates = 2000 if (method, orders) in {("db", "many"), ("fl-db", "many")} else 300
+    # A loss at every step of a path is a slow teacher of many orders, and so are dreams.
+    slow = {("db", "many"): 2000, ("fl-db", "many"): 2000, ("sleep", "many"): 1000}
+    updates = slow.get((method, orders), 300)
     made = learner(method, orders=orders, learning_rate=1e-2, updates=updates, seed=2)
     rows = made.grey = rows_of(12).double()
     standing = [value.detach().clone() for value in made.model.parameters()]

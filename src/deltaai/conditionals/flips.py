@@ -97,8 +97,9 @@ def flipped_units(
 
 @cache
 def load_compiled() -> ModuleType | None:
-    """The compiled pass; none without numba, or where it cannot keep what it compiled."""
+    """The compiled passes; none without numba, or where it cannot keep what it compiled."""
     try:
+        importlib.import_module("deltaai.conditionals.compiled_networks")
         return importlib.import_module("deltaai.conditionals.compiled_flips")
     except (ImportError, RuntimeError, OSError):
         return None
