@@ -4,9 +4,9 @@
 
 The paper's: masked autoencoders of width 512 for q and p, 1148 draws, each of the 164 latents
 changed in 7 of them. Ours: a network for each variable, 128 draws, each of them chosen among five,
-all latents changed in 64 of them. An update of q is timed from drawing latents to the optimiser's step; images are random bits,
-since their content does not matter for the cost. Memory is bounded by taking the paper's residuals
-in portions whose gradients are added.
+all latents changed in 64 of them. An update of q is timed from drawing latents to the optimiser's
+step; images are random bits, since their content does not matter for the cost. Memory is bounded by
+taking the paper's residuals in portions whose gradients are added.
 """
 
 import argparse
@@ -32,7 +32,9 @@ def learner(**settings):
 def update_ours(made):
     generator = made.generator
     draws = made.step.draw(made._batch(), generator)
-    made._descend("q", made.step.loss(draws, generator), 1.0)
+    with torch.enable_grad():
+        made._differentiate("q", lambda: made.step.loss(draws, generator))
+    made._descend("q", 1.0)
     return draws.paths.columns.shape[1]
 
 

@@ -5,7 +5,9 @@ and on a machine that others use too each waits for the slowest thread: a hundre
 measured where a gain of half was possible. So such work runs on one thread unless asked otherwise.
 
 Passes that are compiled and let go of Python's lock share their work out themselves
-(:func:`over_threads`).
+(:func:`over_threads`), among as many threads as torch may use or, with torch on one thread, among
+those that are left to them: torch's own threads wait for work at full speed, and would take the
+cores that passes need.
 
 Engines that keep memory between questions let one thread after the other use it (:class:`Turn`).
 Everything else that threads share is never changed once it is made.
@@ -18,6 +20,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from itertools import pairwise
 from types import TracebackType
@@ -25,15 +28,22 @@ from types import TracebackType
 import torch
 
 _limiting = threading.Lock()
+_of_passes: ContextVar[int | None] = ContextVar("threads of compiled passes", default=None)
 
 
 @contextmanager
-def limited_threads(count: int) -> Iterator[None]:
+def limited_threads(count: int, *, passes: int | None = None) -> Iterator[None]:
     """Let torch use at most this many threads inside the block; then as before.
 
     This holds for the thread that enters the block and for no other. Leave it in the same one: a
     generator must not be suspended inside.
+
+    Parameters
+    ----------
+    count : threads of torch.
+    passes : threads of compiled passes, if these are to be others.
     """
+    token = _of_passes.set(passes)
     with _limiting:
         before = torch.get_num_threads()
         is_changed = count < before
@@ -43,6 +53,7 @@ def limited_threads(count: int) -> Iterator[None]:
     try:
         yield
     finally:
+        _of_passes.reset(token)
         if is_changed:
             torch.set_num_threads(before)
 
@@ -59,7 +70,7 @@ def _set_for_others(count: int) -> None:
 
 
 def over_threads(work: Callable[[int, int], None], count: int, *, most: int) -> None:
-    """Call ``work(start, stop)`` for parts of a range, in as many threads as torch may use.
+    """Call ``work(start, stop)`` for parts of a range, in as many threads as passes may use.
 
     Parameters
     ----------
@@ -67,7 +78,7 @@ def over_threads(work: Callable[[int, int], None], count: int, *, most: int) -> 
     count : end of the range, which starts at zero.
     most : threads that the work is worth; it is done here if that is below two.
     """
-    threads = min(torch.get_num_threads(), count, most)
+    threads = min(_allowed(), count, most)
     if threads < 2:
         work(0, count)
         return
@@ -79,9 +90,37 @@ def over_threads(work: Callable[[int, int], None], count: int, *, most: int) -> 
         other.result()
 
 
+def side_by_side(*pieces: Callable[[], None]) -> None:
+    """Do pieces of work none of which changes what another reads: at once, if passes may.
+
+    All but the last are done in threads of their own, on one thread each, and with gradients.
+    """
+    if _allowed() < 2:
+        for piece in pieces:
+            piece()
+        return
+    others = [_pool().submit(_alone, piece) for piece in pieces[:-1]]
+    try:
+        pieces[-1]()
+    finally:
+        for other in others:
+            other.result()
+
+
+def _alone(piece: Callable[[], None]) -> None:
+    with torch.enable_grad(), limited_threads(1, passes=1):
+        piece()
+
+
+def _allowed() -> int:
+    """Threads of compiled passes."""
+    return _of_passes.get() or torch.get_num_threads()
+
+
 @cache
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="deltaai")
+    # One more than cores: a piece of work that waits for its parts has a thread, too.
+    return ThreadPoolExecutor((os.cpu_count() or 1) + 1, thread_name_prefix="deltaai")
 
 
 os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has no threads but its own

@@ -6,9 +6,10 @@ import torch
 from deltaai.conditionals import Context, LocalConditionals, Proposal, Stacked, flips
 from deltaai.conditionals.layout import Layout
 from deltaai.graphs import UndirectedGraph, chordal_completion
+from deltaai.learning import LatentConfig, LatentLearner
 from deltaai.models import FactorGraph, Variable
 from deltaai.sampling import ON_POLICY, Orders, Policy, Schedule, sample_ancestrally
-from deltaai.threads import limited_threads
+from deltaai.threads import limited_threads, side_by_side
 
 NUM_VARIABLES, NUM_CONTEXT = 13, 4
 
@@ -219,3 +220,26 @@ def test_context_that_is_shared_by_columns_stands_once():
     ]
     assert torch.equal(found[0][0], found[1][0])
     torch.testing.assert_close(found[0][1], found[1][1])
+
+
+def test_a_run_does_not_depend_on_threads():
+    from latent_oracle import SMALL, STRUCTURE, rows_of
+
+    found = []
+    for passes in (1, 3):
+        config = LatentConfig(**{**SMALL, "updates": 6})
+        learner = LatentLearner(STRUCTURE, rows_of(64), config, seed=0)
+        with limited_threads(1, passes=passes):
+            learner.run()
+        parts = (learner.model, learner.posterior.trained)
+        found.append([value for part in parts for value in part.parameters()])
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+def test_errors_of_pieces_come_back_from_either_side():
+    for number in range(2):
+        pieces = [lambda: None, lambda: None]
+        pieces[number] = lambda: 1 / 0
+        for passes in (1, 2):
+            with limited_threads(1, passes=passes), pytest.raises(ZeroDivisionError):
+                side_by_side(*pieces)

@@ -153,3 +153,24 @@ def test_training_is_the_same_but_for_rounding(orders, monkeypatch):
     compiled = dai.fit(model, **settings).log_prob(states)
     torch.testing.assert_close(compiled, kept, atol=1e-3, rtol=1e-4)
     assert not torch.equal(compiled, kept)  # or the other pass was not taken
+
+
+def test_passes_may_have_threads_while_torch_has_one():
+    used = []
+
+    def work(start, stop):
+        used.append((start, stop))
+
+    torch.set_num_threads(2)
+    try:
+        with limited_threads(1, passes=3):
+            assert torch.get_num_threads() == 1
+            over_threads(work, 9, most=10)
+            assert len(used) == 3
+            with limited_threads(1):  # asked for nothing: as torch
+                over_threads(work, 9, most=10)
+            assert len(used) == 4
+        over_threads(work, 9, most=10)
+        assert len(used) == 6
+    finally:
+        torch.set_num_threads(1)

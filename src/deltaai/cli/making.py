@@ -134,7 +134,7 @@ def reproduce(
     ] = None,
     jobs: Annotated[int, typer.Option(help="Parts that run side by side.")] = 2,
     threads: Annotated[
-        int, typer.Option(help="Threads of each part; jobs times threads are busy.")
+        int, typer.Option(help="Threads of a part's compiled passes (with numba).")
     ] = 1,
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep what the folder holds, run what is missing.")

@@ -85,7 +85,7 @@ def reproduce(
     scale, num_seeds : which parts there are; by default as many seeds as the experiment says.
     resume : whether the folder may hold results already.
     jobs : parts at a time.
-    threads : of each part.
+    threads : of the compiled passes of each part.
     only_methods, only_models : keys to restrict this call to.
     time_limit : seconds of training of each part, in place of those of the scale.
     data_dir : where data sets are.

@@ -3,8 +3,8 @@
 With one job the parts run one after another in this process. With more, every part gets a fresh
 process: that costs the seconds of an import, but parts then start equal (no warm caches, no
 memory of earlier ones) and even a part that is killed for its memory is only one failure. Each
-runs on one torch thread unless it is said otherwise; with more, the clocks of parts that run side
-by side depend on their neighbours.
+runs on one torch thread; otherwise the clocks of parts would depend on their neighbours. Compiled
+passes have more if that is asked for.
 
 This file does not know what a part does, nor where results are kept: it hands them to ``keep``.
 """
@@ -99,7 +99,7 @@ def run_parts(
     jobs : processes; one runs here.
     keep : called with each outcome, in this process.
     watch : called whenever a part starts or ends.
-    threads : of each part.
+    threads : of the compiled passes of each part.
     """
     for name, number in (("jobs", jobs), ("threads", threads)):
         if number < 1:
@@ -132,7 +132,7 @@ def _one_by_one(
 ) -> Generator[Event, None, None]:
     for part in parts:
         yield [part], None
-        with limited_threads(threads):
+        with limited_threads(1, passes=threads):
             outcome = _outcome(run_part, part)
         yield [], outcome
 
@@ -165,7 +165,7 @@ def _start(run_part: RunPart, part: Part, threads: int) -> tuple[Connection, Spa
     context = get_context("spawn")
     receiving, sending = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(run_part, part, sending, threads), daemon=True)
-    with _inherited_by_children(threads):
+    with _inherited_by_children():
         process.start()
     sending.close()  # so that the end of the process is the end of the pipe
     return receiving, process
@@ -188,9 +188,11 @@ def _receive(connection: Connection, part: Part, process: SpawnProcess, start: f
 
 def _work(run_part: RunPart, part: Part, connection: Connection, threads: int) -> None:
     """What the process of a part does."""
-    torch.set_num_threads(threads)
+    torch.set_num_threads(1)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    connection.send(_outcome(run_part, part))
+    with limited_threads(1, passes=threads):
+        outcome = _outcome(run_part, part)
+    connection.send(outcome)
     connection.close()
 
 
@@ -216,12 +218,12 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _inherited_by_children(threads: int) -> Iterator[None]:
-    """Few threads, set before a child loads torch; and Ctrl-C left to this process alone."""
+def _inherited_by_children() -> Iterator[None]:
+    """One thread, set before a child loads torch; and Ctrl-C left to this process alone."""
     before = {name: os.environ.get(name) for name in _THREAD_LIMITS}
     is_main = threading.current_thread() is threading.main_thread()
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
-    os.environ.update(dict.fromkeys(_THREAD_LIMITS, str(threads)))
+    os.environ.update(dict.fromkeys(_THREAD_LIMITS, "1"))
     try:
         yield
     finally:

@@ -126,8 +126,9 @@ class LatentModel(nn.Module):
     def _logits_below(self, latents: Latents) -> Float[Tensor, "observed batch"]:
         """Logits of every observed variable, given latents."""
         layout, count = self.likelihood.layout, self.structure.num_latents
-        nothing = latents.new_zeros(self.structure.num_observed, latents.shape[1])
-        features = layout.encoding.encode(torch.cat((latents, nothing)), _dtype(self.likelihood))
+        shape, dtype = (layout.encoding.num_rows + 1, latents.shape[1]), _dtype(self.likelihood)
+        features = torch.zeros(shape, dtype=dtype, device=latents.device)
+        features[:count] = self.prior.layout.encoding.encode(latents, dtype)[:-1]
         return self.likelihood.logits(features)[layout.first_row_of[count:]]
 
     @torch.no_grad()

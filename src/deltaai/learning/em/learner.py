@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from deltaai.optimizers import Adam
 from deltaai.randomness import generator_of, integers
 from deltaai.registry import entry_of
 from deltaai.sampling import ON_POLICY, Schedule, sample_ancestrally
+from deltaai.threads import side_by_side
 from deltaai.training import read_state, write_state
 
 _KIND = "latent-variable model"
@@ -144,28 +146,37 @@ class LatentLearner:
             self.step.begin(self._batch(), self.generator)
         if self.num_updates % config.redraw_every == 0:
             self.step.redraw(self.num_updates)
-        turn = self.num_updates // config.alternate % 2 if config.alternate else None
         draws = self.step.draw(self._batch(), self.generator)
+        losses = {
+            "p": lambda: self.step.model_loss(draws),
+            "q": lambda: self.step.loss(draws, self.generator),
+        }
+        if config.alternate:  # q first
+            del losses["qp"[1 - self.num_updates // config.alternate % 2]]
         with torch.enable_grad():
-            if turn != 0:
-                self._descend("p", self.step.model_loss(draws), rate)
-            if turn != 1:
-                self._descend("q", self.step.loss(draws, self.generator), rate)
+            side_by_side(*(partial(self._differentiate, *each) for each in losses.items()))
+        for which in losses:
+            self._descend(which, rate)
 
     def _batch(self) -> Batch:
         numbers = integers(len(self.grey), (self.config.batch,), self.generator, self.grey.device)
         return Batch(numbers, binarised(self.grey[numbers], self.generator))
 
-    def _descend(self, which: str, loss: Float[Tensor, ""], rate: float) -> None:
-        optimizer = self._optimizers[which]
+    def _differentiate(self, which: str, loss_of: Callable[[], Float[Tensor, ""]]) -> None:
+        """Compute the loss of p or q, and its gradient."""
+        loss = loss_of()
         self.losses[which] = value = float(loss.detach())
         if not math.isfinite(value):
             raise TrainingError(
                 f"the loss of {which} is {value} after {self.num_updates} updates: lower ",
                 Setting("learning_rate" if which == "q" else "model_learning_rate"),
             )
-        optimizer.zero_grad(set_to_none=True)
+        self._optimizers[which].zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
+
+    def _descend(self, which: str, rate: float) -> None:
+        """Make a step of p or q along its gradient."""
+        optimizer = self._optimizers[which]
         learned = [p for group in optimizer.param_groups for p in group["params"]]
         nn.utils.clip_grad_norm_(learned, self.config.largest_step)
         for group, whole in zip(optimizer.param_groups, self._rates[which], strict=True):
