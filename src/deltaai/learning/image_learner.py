@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -20,6 +20,8 @@ from torch import Tensor
 from deltaai.arguments import checked_count, checked_number
 from deltaai.errors import ConfigError, Setting
 
+Decay = Literal["line", "steps"]  # how learning rates fall
+LEAST_RATE = 0.01  # where a line ends
 HALVED_AT = (0.4, 0.7, 0.9)  # of the budget: the paper's schedule
 
 End = tuple[float | int | None, int | None]  # seconds and updates; both None for no end
@@ -72,13 +74,26 @@ class ImageLearner(Protocol):
         """Take up what :meth:`save` wrote for the same images and settings."""
 
 
-def rate_at(progress: float | int) -> float:
+def rate_at(progress: float | int, decay: Decay = "line") -> float:
     """What learning rates are multiplied by when a share of the budget is spent.
 
-    >>> [rate_at(progress) for progress in (0.0, 0.5, 0.7, 0.95)]
+    Parameters
+    ----------
+    progress : the share.
+    decay : ``"line"``, which begins at the first of the paper's steps and ends at a hundredth
+        with the budget; or ``"steps"``, the paper's.
+
+    Examples
+    --------
+    >>> [rate_at(progress, "steps") for progress in (0.0, 0.5, 0.7, 0.95)]
     [1.0, 0.5, 0.25, 0.125]
+    >>> [round(rate_at(progress), 3) for progress in (0.0, 0.4, 0.7, 1.0)]
+    [1.0, 1.0, 0.5, 0.01]
     """
-    return float(0.5 ** sum(progress >= share for share in HALVED_AT))
+    if decay == "steps":
+        return float(0.5 ** sum(progress >= share for share in HALVED_AT))
+    line = (1 - progress) / (1 - HALVED_AT[0])
+    return float(min(max(line, LEAST_RATE), 1))
 
 
 def progress_of(learner: ImageLearner, end: End) -> float:

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from deltaai.arguments import checked_choice, checked_count, checked_number
 from deltaai.conditionals import Activation
 from deltaai.errors import ConfigError
+from deltaai.learning.image_learner import Decay
 
 FamilyName = Literal["local", "mae"]
 OrdersName = Literal["one", "many"]
@@ -33,7 +34,9 @@ class LatentConfig:
     context_precision : of the products by which q sees what is observed; ``"bfloat16"`` takes less
         than half of the time on processors that have it, and more on others.
     batch : rows of an update of p; those of ``posterior_batch`` of them serve that of q.
-    learning_rate, model_learning_rate : of q and of p; halved at 40, 70 and 90 % of the run.
+    learning_rate, model_learning_rate : of q and of p.
+    decay : how they fall: ``"line"``, from 40 % of the run to its end, where a hundredth is left;
+        ``"steps"``, by half at 40, 70 and 90 %, as in the paper.
     largest_step : gradients of q and of p are cut to this norm.
     temperature, tempered_share : a share of the draws that q learns from is flattened; p does not
         learn from these.
@@ -61,6 +64,7 @@ class LatentConfig:
     posterior_batch: int = 64
     learning_rate: float = 1e-3
     model_learning_rate: float = 3e-3
+    decay: Decay = "line"
     largest_step: float = 10.0
     temperature: float = 4.0
     tempered_share: float = 0.05
@@ -74,6 +78,7 @@ class LatentConfig:
     def __post_init__(self) -> None:
         checked_choice("orders", self.orders, get_args(OrdersName))
         checked_choice("family", self.family, get_args(FamilyName))
+        checked_choice("decay", self.decay, get_args(Decay))
         checked_choice("context_precision", self.context_precision, get_args(PrecisionName))
         checked_choice("activation", self.activation, get_args(Activation))
         for name in _COUNTS:

@@ -135,7 +135,7 @@ class LatentLearner:
         end = checked_end(seconds, updates, budget)
         started = time.perf_counter() - self.seconds
         while progress_of(self, end) < 1:
-            self._update(rate_at(progress_of(self, budget)))
+            self._update(rate_at(progress_of(self, budget), self.config.decay))
             self.num_updates += 1
             self.seconds = time.perf_counter() - started
 

@@ -17,7 +17,7 @@ class AutoencoderConfig:
     num_latents : dimensions of h; the paper takes as many as its graph has latent variables.
     hidden, depth : width and number of the hidden layers, of encoder and decoder alike.
     batch_size : images of an update.
-    learning_rate : of Adam; halved when 40, 70 and 90 % of the budget are spent.
+    learning_rate : of Adam; falls on a line when 40 % of the budget are spent.
     seconds, updates : the budget, in either or in both; with neither the rate stays.
 
     Examples
