@@ -7,6 +7,7 @@ hardswish has a straight line in place of the sigmoid.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import no_type_check
 
 import numba
@@ -15,8 +16,13 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
-FASTMATH = {"contract", "reassoc", "nsz", "arcp"}  # sums in any order; NaN stays NaN
+_FASTMATH = {"contract", "reassoc", "nsz", "arcp"}  # sums in any order; NaN stays NaN
 KINDS = {"tanh": 0, "silu": 1, "hardswish": 2}  # activations by the number that says which
+
+
+# For functions that others call in a loop, and for those that make a pass, with their signature.
+inlined = numba.njit(fastmath=_FASTMATH, error_model="numpy", inline="always")
+compiled = partial(numba.njit, fastmath=_FASTMATH, error_model="numpy", nogil=True, cache=True)
 
 _single = np.float32
 _ZERO, _HALF, _ONE, _THREE = _single(0), _single(0.5), _single(1), _single(3)
@@ -24,7 +30,7 @@ _SIXTH = _single(1 / 6)
 _TANH, _SILU = KINDS["tanh"], KINDS["silu"]
 
 
-@numba.njit(fastmath=FASTMATH, error_model="numpy", inline="always")
+@inlined
 @no_type_check  # numba reads the function as it is written
 def tangent(x: np.float32) -> np.float32:
     """Beyond ±9 it is one to the last digit."""
@@ -44,21 +50,21 @@ def tangent(x: np.float32) -> np.float32:
     return min(max(x * above / below, -_ONE), _ONE)
 
 
-@numba.njit(fastmath=FASTMATH, error_model="numpy", inline="always")
+@inlined
 @no_type_check
 def sigmoid(x: np.float32) -> np.float32:
     """Where it is below the precision of tanh it is zero."""
     return _HALF + _HALF * tangent(_HALF * x) if x > _single(-17) else x - x
 
 
-@numba.njit(fastmath=FASTMATH, error_model="numpy", inline="always")
+@inlined
 @no_type_check
 def hard_sigmoid(x: np.float32) -> np.float32:
     """A straight line from zero at -3 to one at 3."""
     return min(max(x * _SIXTH + _HALF, _ZERO), _ONE)
 
 
-@numba.njit(fastmath=FASTMATH, error_model="numpy", inline="always")
+@inlined
 @no_type_check
 def activated(x: np.float32, kind: int) -> np.float32:
     """The activation of a unit."""
@@ -69,7 +75,7 @@ def activated(x: np.float32, kind: int) -> np.float32:
     return x * hard_sigmoid(x)
 
 
-@numba.njit(fastmath=FASTMATH, error_model="numpy", inline="always")
+@inlined
 @no_type_check
 def with_slope(x: np.float32, kind: int) -> tuple[np.float32, np.float32]:
     """The activation of a unit, and its slope."""

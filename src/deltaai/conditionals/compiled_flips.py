@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from typing import no_type_check
 
-import numba
 import numpy as np
 
 from deltaai.conditionals.compiled_activations import (
-    FASTMATH,
     KINDS,
     Floats,
     activated,
+    compiled,
     with_slope,
 )
 
@@ -31,13 +30,7 @@ _ARRAYS = "f4[:,:,::1], f4[:,:,::1], f4[:,:,::1], f4[:,::1]"  # before, first, m
 _ZERO = np.float32(0)
 
 
-@numba.njit(
-    f"void({_ARRAYS}, f4[:,:,::1], i8, i8, i8)",
-    fastmath=FASTMATH,
-    error_model="numpy",
-    nogil=True,
-    cache=True,
-)
+@compiled(f"void({_ARRAYS}, f4[:,:,::1], i8, i8, i8)")
 @no_type_check  # numba reads the function as it is written
 def forward(
     before: Floats,
@@ -60,13 +53,7 @@ def forward(
                     total[b] += weight * activated(units[b] + change * move[b], kind)
 
 
-@numba.njit(
-    f"void({_ARRAYS}, f4[:,:,::1], f4[:,:,::1], f4[:,:,::1], f4[:,::1], i8, i8, i8)",
-    fastmath=FASTMATH,
-    error_model="numpy",
-    nogil=True,
-    cache=True,
-)
+@compiled(f"void({_ARRAYS}, f4[:,:,::1], f4[:,:,::1], f4[:,:,::1], f4[:,::1], i8, i8, i8)")
 @no_type_check  # numba reads the function as it is written
 def backward(
     before: Floats,

@@ -15,15 +15,15 @@ from __future__ import annotations
 
 from typing import no_type_check
 
-import numba
 import numpy as np
 
 from deltaai.conditionals.compiled_activations import (
-    FASTMATH,
     KINDS,
     Floats,
     Ints,
     activated,
+    compiled,
+    inlined,
     sigmoid,
     with_slope,
 )
@@ -35,10 +35,7 @@ _AT_ONCE = 128  # columns
 _INTS, _VECTOR, _MATRIX, _CUBE = "i8[::1]", "f4[::1]", "f4[:,::1]", "f4[:,:,::1]"
 
 
-_inlined = numba.njit(fastmath=FASTMATH, error_model="numpy", inline="always")
-
-
-@_inlined
+@inlined
 @no_type_check  # numba reads these functions as they are written
 def _gather(rows: Floats, wanted: Ints, low: int, high: int, tile: Floats) -> None:
     """Copy some columns of the rows that are wanted."""
@@ -48,7 +45,7 @@ def _gather(rows: Floats, wanted: Ints, low: int, high: int, tile: Floats) -> No
             here[b] = row[b]
 
 
-@_inlined
+@inlined
 @no_type_check
 def _put(row: Floats, here: Floats) -> None:
     """Copy numbers to where they are wanted."""
@@ -56,7 +53,7 @@ def _put(row: Floats, here: Floats) -> None:
         row[b] = here[b]
 
 
-@_inlined
+@inlined
 @no_type_check
 def _product(one: Floats, other: Floats, width: int) -> np.float32:
     """The sum of products over columns."""
@@ -66,7 +63,7 @@ def _product(one: Floats, other: Floats, width: int) -> np.float32:
     return total
 
 
-@_inlined
+@inlined
 @no_type_check
 def _add_products(units: Floats, weights: Floats, seen: Floats, count: int, width: int) -> None:
     """Add the products of weights and inputs to the units, four inputs at a time."""
@@ -84,7 +81,7 @@ def _add_products(units: Floats, weights: Floats, seen: Floats, count: int, widt
         i += 1
 
 
-@_inlined
+@inlined
 @no_type_check
 def _begin(units: Floats, constant: np.float32, context: Floats, at: Ints) -> None:
     """Start from a constant and, if there is any, the context of each column."""
@@ -94,13 +91,9 @@ def _begin(units: Floats, constant: np.float32, context: Floats, at: Ints) -> No
             units[b] += context[at[b]]
 
 
-@numba.njit(
+@compiled(
     "void(i8[::1], i8[::1], i8[::1], i8[::1], f4[::1], f4[::1], f4[:,::1], f4[:,::1], f4[::1],"
     "f4[:,:,::1], i8[::1], i8[::1], f4[:,::1], f4[::1], f4[:,::1], f4[:,::1], i8, i8, i8)",
-    fastmath=FASTMATH,
-    error_model="numpy",
-    nogil=True,
-    cache=True,
 )
 @no_type_check  # numba reads the function as it is written
 def logits_in_order(
@@ -180,13 +173,7 @@ _FORWARD = ", ".join(
 )
 
 
-@numba.njit(
-    f"void({_FORWARD}, i8, i8, i8)",
-    fastmath=FASTMATH,
-    error_model="numpy",
-    nogil=True,
-    cache=True,
-)
+@compiled(f"void({_FORWARD}, i8, i8, i8)")
 @no_type_check  # numba reads the function as it is written
 def forward(
     order: Ints,
@@ -269,13 +256,7 @@ _BACKWARD = ", ".join(
 )
 
 
-@numba.njit(
-    f"void({_BACKWARD}, i8, i8, i8)",
-    fastmath=FASTMATH,
-    error_model="numpy",
-    nogil=True,
-    cache=True,
-)
+@compiled(f"void({_BACKWARD}, i8, i8, i8)")
 @no_type_check  # numba reads the function as it is written
 def backward(
     order: Ints,
