@@ -69,7 +69,9 @@ def _set_for_others(count: int) -> None:
     other.join()
 
 
-def over_threads(work: Callable[[int, int], None], count: int, *, most: int) -> None:
+def over_threads(
+    work: Callable[[int, int], None], count: int, *, most: int, multiple: int = 1
+) -> None:
     """Call ``work(start, stop)`` for parts of a range, in as many threads as passes may use.
 
     Parameters
@@ -77,12 +79,14 @@ def over_threads(work: Callable[[int, int], None], count: int, *, most: int) -> 
     work : must let go of Python's lock, and write to places of its own alone.
     count : end of the range, which starts at zero.
     most : threads that the work is worth; it is done here if that is below two.
+    multiple : parts begin at multiples of this.
     """
     threads = min(_allowed(), count, most)
     if threads < 2:
         work(0, count)
         return
-    bounds = [count * number // threads for number in range(threads + 1)]
+    places = [count * number // threads // multiple * multiple for number in range(threads)]
+    bounds = [*places, count]
     parts = list(pairwise(bounds))
     others = [_pool().submit(work, start, stop) for start, stop in parts[1:]]
     work(*parts[0])

@@ -3,7 +3,16 @@
 import pytest
 import torch
 
-from deltaai.conditionals import Context, LocalConditionals, Proposal, Stacked, flips
+from deltaai.conditionals import (
+    Categorical,
+    Context,
+    GivenStates,
+    LocalConditionals,
+    Proposal,
+    Stacked,
+    flips,
+    log_ratios_of,
+)
 from deltaai.conditionals.layout import Layout
 from deltaai.graphs import UndirectedGraph, chordal_completion
 from deltaai.learning import LatentConfig, LatentLearner
@@ -243,3 +252,40 @@ def test_errors_of_pieces_come_back_from_either_side():
         for passes in (1, 2):
             with limited_threads(1, passes=passes), pytest.raises(ZeroDivisionError):
                 side_by_side(*pieces)
+
+
+@pytest.mark.parametrize("number", [1, 9, 130, 257])
+def test_ratios_and_their_slopes_are_those_of_the_other_way(number, monkeypatch):
+    inputs = [(), (), (0, 1), (2,), (0, 2, 3), (1, 4)]
+    heads = [GivenStates(2), *[Categorical(2)] * 5]  # the first is given, and changes too
+    layout = Layout.build(heads, inputs, spare=3)
+    generator = torch.Generator().manual_seed(0)
+    columns = torch.randint(2, (6, number), generator=generator)
+    others = 1 - columns
+    others[3] = columns[3]  # that stays as it is
+    found = []
+    for least in (1, 10**12):
+        monkeypatch.setattr(flips, "_MANY", least)
+        shapes = (layout.num_rows, number), (layout.num_flips, number)
+        given = [
+            (40 * torch.randn(shape, generator=torch.Generator().manual_seed(7))).requires_grad_()
+            for shape in shapes
+        ]
+        ratios = log_ratios_of(layout, *given, columns, others)
+        weights = torch.randn(ratios.shape, generator=torch.Generator().manual_seed(8))
+        found.append([ratios, *torch.autograd.grad((ratios * weights).sum(), given)])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, atol=2e-5, rtol=2e-6)
+    assert number == 1 or not torch.equal(found[0][0], found[1][0])  # or it was the same pass
+
+
+def test_logarithms_of_the_ratios_are_exact_far_out():
+    x = torch.cat((torch.linspace(-90, 90, 5001), torch.tensor([0.0, 1e-8, -1e-8, 1e4, -1e4])))
+    layout = Layout.build([2, 2], [(), (0,)])
+    logits, other = torch.stack((torch.zeros_like(x), x)), torch.zeros(1, len(x))
+    columns = torch.zeros(2, len(x), dtype=torch.long)
+    ratio = log_ratios_of(layout, logits, other, columns, 1 - columns)[0]
+    wanted = torch.nn.functional.logsigmoid(-x.double()) + torch.log(torch.tensor(2.0).double())
+    torch.testing.assert_close(ratio.double(), wanted, atol=1e-6, rtol=1e-6)
+    lost = torch.full_like(logits, torch.nan)
+    assert log_ratios_of(layout, lost, other, columns, 1 - columns).isnan().all()

@@ -33,6 +33,7 @@ _NUMBERS_AT_ONCE = 2**17  # hidden units of flips that are held: half a megabyte
 # Hidden units of all flips of an update from which loading the compiled pass, half a second, pays.
 _MANY = 2**20
 _MANY_A_THREAD = 2**18
+_COLUMNS_TOGETHER = 64
 
 
 # Functions that are cheaper to compute again than to keep, and what their gradients go through.
@@ -100,6 +101,7 @@ def load_compiled() -> ModuleType | None:
     """The compiled passes; none without numba, or where it cannot keep what it compiled."""
     try:
         importlib.import_module("deltaai.conditionals.compiled_networks")
+        importlib.import_module("deltaai.conditionals.compiled_ratios")
         return importlib.import_module("deltaai.conditionals.compiled_flips")
     except (ImportError, RuntimeError, OSError):
         return None
@@ -142,9 +144,18 @@ def _run(name: str, tensors: list[Tensor], activation: Activation) -> None:
     shared_out(lambda start, stop: kernel(*arrays, kind, start, stop), len(before), units)
 
 
-def shared_out(work: Callable[[int, int], None], count: int, num_units: int) -> None:
-    """Run a compiled pass over a range, on as many threads as torch may use and units are worth."""
-    over_threads(work, count, most=num_units // _MANY_A_THREAD)
+def shared_out(
+    work: Callable[[int, int], None], count: int, num_units: int, *, is_columns: bool = False
+) -> None:
+    """Run a compiled pass over a range, on as many threads as it may use and units are worth.
+
+    Parameters
+    ----------
+    is_columns : whether the range is that of columns, several of which are one instruction: those
+        left over are computed one by one, with another rounding, so parts must not begin anywhere.
+    """
+    multiple = _COLUMNS_TOGETHER if is_columns else 1
+    over_threads(work, count, most=num_units // _MANY_A_THREAD, multiple=multiple)
 
 
 class _FlippedUnits(torch.autograd.Function):

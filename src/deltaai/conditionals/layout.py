@@ -212,6 +212,31 @@ class Layout:
         return first
 
     @cached_property
+    def is_binary(self) -> bool:
+        """Whether all variables that have parameters have two states."""
+        heads = [block.head for block in self.blocks if block.num_logits]
+        return bool(heads) and all(head == Categorical(2) for head in heads)
+
+    @cached_property
+    def row_variable(self) -> Int[Tensor, "row"]:
+        """Variable of each row."""
+        parts = [b.variables.repeat_interleave(b.num_logits) for b in self.blocks]
+        return torch.cat([torch.zeros(0, dtype=torch.long, device=self.device), *parts])
+
+    @cached_property
+    def row_flips(self) -> tuple[Int[Tensor, "row"], Int[Tensor, "row"]]:
+        """Where the flips of each row begin and how many there are, if all have two states."""
+        counts = [b.num_flipped for b in self.blocks for _ in range(b.size * b.num_logits)]
+        number = torch.tensor(counts, dtype=torch.long, device=self.device)
+        return number.cumsum(0) - number, number
+
+    @cached_property
+    def flip_input(self) -> Int[Tensor, "flip"]:
+        """Input that is changed in each flip row, if all variables have two states."""
+        parts = [b.inputs[:, : b.num_flipped].reshape(-1) for b in self.blocks if b.num_logits]
+        return torch.cat([torch.zeros(0, dtype=torch.long, device=self.device), *parts])
+
+    @cached_property
     def slot_variable(self) -> Int[Tensor, "slot"]:
         """Variable of each slot."""
         parts = [b.variables.repeat_interleave(b.num_inputs) for b in self.blocks]

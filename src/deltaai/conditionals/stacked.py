@@ -52,17 +52,17 @@ class Stacked:
         self._numbers = [n for n, block in enumerate(layout.blocks) if block.num_logits]
         blocks = [layout.blocks[number] for number in self._numbers]
         self._networks = [networks[number] for number in self._numbers]
-        self._variables = torch.cat([block.variables for block in blocks])
+        self._variables = layout.row_variable
         self._inputs = torch.cat([block.feature_rows.flatten() for block in blocks])
-        self._counts = _for_each(blocks, [b.num_inputs * b.num_features for b in blocks])
+        counts = [b.num_inputs * b.num_features for b in blocks for _ in range(b.size)]
+        self._counts = torch.tensor(counts, dtype=torch.long)
         self._starts = self._counts.cumsum(0) - self._counts
-        self._flip_counts = _for_each(blocks, [b.num_flipped for b in blocks])
-        self._flip_starts = self._flip_counts.cumsum(0) - self._flip_counts
+        self._flip_starts, self._flip_counts = layout.row_flips
         self._own = layout.encoding.first_rows[self._variables]
         self._place = torch.full((layout.num_variables,), -1, dtype=torch.long)
         self._place[self._variables] = torch.arange(len(self._variables))
         self._num_rows = layout.encoding.num_rows + 1
-        self._num_flips = int(self._flip_counts.sum())
+        self._num_flips = layout.num_flips
         self._has_flips = all(block.num_features == 1 for block in blocks)
         spread = np.argsort(np.arange(len(self._variables)) % _STRIDE, kind="stable")
         self._spread = torch.from_numpy(spread)
@@ -70,8 +70,7 @@ class Stacked:
     @staticmethod
     def is_possible(layout: Layout) -> bool:
         """Whether all variables have two states or are given, on the CPU."""
-        is_binary = all(block.num_logits <= 1 for block in layout.blocks)
-        return is_binary and bool(layout.num_rows) and layout.device.type == "cpu"
+        return layout.is_binary and layout.device.type == "cpu"
 
     def is_worth_it(self, num_columns: int, *, with_flips: bool = False) -> bool:
         """Whether so many columns are left to the compiled pass, which is loaded then."""
@@ -153,6 +152,7 @@ class Stacked:
             lambda start, stop: kernel(*arrays, kind, start, stop),
             number,
             self._num_units(number),
+            is_columns=True,
         )
 
     def _passed(
@@ -230,15 +230,6 @@ class _Passes(torch.autograd.Function):
         if not ctx.has_context:
             found.pop()
         return None, None, None, *found, *([] if ctx.has_context else [None])
-
-
-def _for_each(blocks: Sequence[Any], numbers: Sequence[int]) -> Int[Tensor, "row"]:
-    """A number of each block, for all of its variables."""
-    parts = [
-        torch.full((block.size,), number, dtype=torch.long)
-        for block, number in zip(blocks, numbers, strict=True)
-    ]
-    return torch.cat(parts)
 
 
 def _arrays(tensors: Sequence[Tensor]) -> list[Any]:
