@@ -55,12 +55,12 @@ class Stacked:
         self._variables = layout.row_variable
         self._inputs = torch.cat([block.feature_rows.flatten() for block in blocks])
         counts = [b.num_inputs * b.num_features for b in blocks for _ in range(b.size)]
-        self._counts = torch.tensor(counts, dtype=torch.long)
+        self._counts = torch.tensor(counts, dtype=torch.long, device="cpu")
         self._starts = self._counts.cumsum(0) - self._counts
         self._flip_starts, self._flip_counts = layout.row_flips
         self._own = layout.encoding.first_rows[self._variables]
-        self._place = torch.full((layout.num_variables,), -1, dtype=torch.long)
-        self._place[self._variables] = torch.arange(len(self._variables))
+        self._place = torch.full((layout.num_variables,), -1, dtype=torch.long, device="cpu")
+        self._place[self._variables] = torch.arange(len(self._variables), device="cpu")
         self._num_rows = layout.encoding.num_rows + 1
         self._num_flips = layout.num_flips
         self._has_flips = all(block.num_features == 1 for block in blocks)
@@ -85,7 +85,7 @@ class Stacked:
         if torch.is_grad_enabled():
             return self._passed(features, None, context)[0]
         logits = features.new_empty(len(self._variables), features.shape[1])
-        nothing, order = features.new_zeros(0, 0), torch.arange(len(self._variables))
+        nothing, order = features.new_zeros(0, 0), torch.arange(len(self._variables), device="cpu")
         self._run(order, context, order[:0], nothing, nothing.flatten(), features, logits)
         return logits
 
@@ -121,7 +121,7 @@ class Stacked:
         """
         features = chance.new_zeros(self._num_rows, chance.shape[1])
         logits = torch.empty_like(chance)
-        in_turn = self._place[torch.tensor(list(order), dtype=torch.long)]
+        in_turn = self._place[torch.tensor(list(order), dtype=torch.long, device="cpu")]
         self._run(in_turn, context, self._own, chance[self._variables], scale, features, logits)
         states = (features[self._own] > 0).long()
         return states[self._place], logits[self._place]
@@ -146,7 +146,7 @@ class Stacked:
             each = context.each
         number = features.shape[1]
         tensors = [order, self._starts, self._counts, self._inputs, *self._weights(), given]
-        arrays = _arrays([*tensors, torch.arange(number) // each, *rest])
+        arrays = _arrays([*tensors, torch.arange(number, device="cpu") // each, *rest])
         kernel, kind = self._kernel("logits_in_order")
         shared_out(
             lambda start, stop: kernel(*arrays, kind, start, stop),
