@@ -62,7 +62,7 @@ def test_it_learns_two_patterns():
     trained = learner(updates=400)
     trained.run()
     assert trained.num_updates == 400
-    assert trained.optimizer.param_groups[0]["lr"] == pytest.approx(1e-3 / 100)  # what a line leaves
+    assert trained.optimizer.param_groups[0]["lr"] == pytest.approx(1e-5)  # what a line leaves
     images = binarised(stripes().test, generator_of(1))
     bound = trained.log_weights(images, 50, generator_of(2)).logsumexp(0) - math.log(50)
     entropy = -(0.95 * math.log(0.95) + 0.05 * math.log(0.05)) * 9 + math.log(2)
