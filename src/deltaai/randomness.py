@@ -49,6 +49,18 @@ def uniform(
     return torch.rand(shape, generator=generator, dtype=dtype, device=where).to(device)
 
 
+def normal(
+    shape: Sequence[int],
+    generator: torch.Generator | None,
+    *,
+    dtype: torch.dtype,
+    device: torch.device | str,
+) -> Float[Tensor, "..."]:
+    """Standard normal numbers, drawn like :func:`uniform` ones."""
+    where = device if generator is None else generator.device
+    return torch.randn(shape, generator=generator, dtype=dtype, device=where).to(device)
+
+
 def integers(
     most: int, shape: Sequence[int], generator: torch.Generator | None, device: torch.device | str
 ) -> Int[Tensor, "..."]:

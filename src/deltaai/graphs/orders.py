@@ -23,8 +23,17 @@ Order = tuple[int, ...]
 _BYTES_PER_NEIGHBOUR = 40  # of an entry of a set, roughly
 
 
-def min_fill_order(graph: UndirectedGraph, rng: np.random.Generator | None = None) -> Order:
+def min_fill_order(
+    graph: UndirectedGraph,
+    rng: np.random.Generator | None = None,
+    last: Iterable[int] = (),
+) -> Order:
     """Eliminate next the vertex whose removal adds the fewest edges.
+
+    Parameters
+    ----------
+    rng : decides ties.
+    last : vertices that go after all others.
 
     The number of missing edges around each vertex is kept up to date as edges come and vertices
     go, so a step costs what it changes. Ties go to the lowest vertex, or, with ``rng``, to a
@@ -59,7 +68,7 @@ def min_fill_order(graph: UndirectedGraph, rng: np.random.Generator | None = Non
                 entries += 2
         return changed
 
-    return _greedy(adjacent, fill, remove, rng)
+    return _greedy(adjacent, fill, remove, rng, frozenset(last))
 
 
 def min_weight_order(
@@ -150,25 +159,31 @@ def _greedy(
     cost: Sequence[int] | Sequence[float],
     remove: Callable[[int], set[int]],
     rng: np.random.Generator | None,
+    last: frozenset[int] = frozenset(),
 ) -> Order:
-    """Remove the cheapest vertex again and again; ``remove`` says whose cost it changed."""
+    """Remove the cheapest vertex again and again; ``remove`` says whose cost it changed.
+
+    Parameters
+    ----------
+    last : those that go after all others, whatever they cost.
+    """
     num_vertices = len(adjacent)
     tie_break = (np.arange(num_vertices) if rng is None else rng.permutation(num_vertices)).tolist()
-    heap = [(cost[vertex], tie_break[vertex], vertex) for vertex in range(num_vertices)]
+    heap = [(v in last, cost[v], tie_break[v], v) for v in range(num_vertices)]
     heapq.heapify(heap)
     is_left = [True] * num_vertices
     order: list[int] = []
     while heap:
         look()
-        at_cost, _, vertex = heapq.heappop(heap)
+        _, at_cost, _, vertex = heapq.heappop(heap)
         if not is_left[vertex] or at_cost != cost[vertex]:
             continue  # an entry from before the cost changed
         is_left[vertex] = False
         order.append(vertex)
         if len(adjacent[vertex]) == num_vertices - len(order):
             # It is joined to all that are left, so removing it joins them all: any order will do.
-            order += sorted(adjacent[vertex])
+            order += sorted(adjacent[vertex], key=lambda v: (v in last, v))
             break
         for other in remove(vertex):
-            heapq.heappush(heap, (cost[other], tie_break[other], other))
+            heapq.heappush(heap, (other in last, cost[other], tie_break[other], other))
     return tuple(order)

@@ -6,7 +6,7 @@ from deltaai.models.clamped_group import ClampedGroup, UnslicedGroup
 from deltaai.models.conditioning import conditioned
 from deltaai.models.encoding import encode_states, num_features
 from deltaai.models.evidence import Evidence
-from deltaai.models.factor_graph import FactorGraph, States
+from deltaai.models.factor_graph import FactorGraph
 from deltaai.models.factor_kinds import (
     FACTOR_KINDS,
     AlikeFactors,
@@ -23,16 +23,27 @@ from deltaai.models.factors import (
     has_values,
 )
 from deltaai.models.frames import states_frame
-from deltaai.models.groups import Columns, FactorGroup, joint_states
+from deltaai.models.function_group import FunctionFactor, FunctionGroup
+from deltaai.models.groups import Columns, FactorGroup, joint_states, states_of
 from deltaai.models.incidence import Incidence
+from deltaai.models.interval import Interval
 from deltaai.models.neural_group import NeuralGroup, network_inputs
 from deltaai.models.partial_scores import PartialEnergy, partial_log_scores
 from deltaai.models.placement import on_cpu, on_device
+from deltaai.models.quadratic_factors import (
+    GaussianFactor,
+    LinearGaussian,
+    MixtureFactor,
+    QuadraticFactor,
+)
+from deltaai.models.quadratic_group import MixtureGroup, QuadraticGroup
 from deltaai.models.spin_group import SpinGroup
+from deltaai.models.state_checks import States
 from deltaai.models.storage import model_from_tensors, model_to_tensors
 from deltaai.models.table_group import ConditionalTableGroup, TableGroup, strides_of
 from deltaai.models.target import Target
 from deltaai.models.tempered import tempered
+from deltaai.models.units import StandardUnits, standard_units, standardised
 from deltaai.models.variable import StateIndex, Variable
 from deltaai.models.zeros.determinism import propagate_zeros, zeros_propagated
 from deltaai.models.zeros.reduction import Reduction
@@ -50,14 +61,24 @@ __all__ = [
     "FactorGraph",
     "FactorGroup",
     "FactorKind",
+    "FunctionFactor",
+    "FunctionGroup",
+    "GaussianFactor",
     "Incidence",
+    "Interval",
+    "LinearGaussian",
+    "MixtureFactor",
+    "MixtureGroup",
     "NeuralFactor",
     "NeuralGroup",
     "PartialEnergy",
+    "QuadraticFactor",
+    "QuadraticGroup",
     "Reduction",
     "SpinCoupling",
     "SpinField",
     "SpinGroup",
+    "StandardUnits",
     "StateIndex",
     "States",
     "TableFactor",
@@ -84,7 +105,10 @@ __all__ = [
     "propagate_zeros",
     "register_factor",
     "smoothed",
+    "standard_units",
+    "standardised",
     "states_frame",
+    "states_of",
     "strides_of",
     "tempered",
     "zeros_propagated",

@@ -13,14 +13,14 @@ import torch
 
 from deltaai.errors import ModelError, did_you_mean, shown
 from deltaai.models.factor_kinds import AlikeFactors, describe, kind_of
-from deltaai.models.factors import Factor
+from deltaai.models.factors import LARGEST_SCOPE, Factor
 from deltaai.models.groups import FactorGroup
 from deltaai.models.variable import Variable
 
 
 def assemble(
     variables: Sequence[Variable],
-    index: Mapping[str, int],
+    places: Mapping[str, Sequence[int]],
     factors: Sequence[Factor],
     dtype: torch.dtype,
 ) -> tuple[FactorGroup, ...]:
@@ -29,7 +29,7 @@ def assemble(
     scopes: list[list[int]] = []
     for position, factor in enumerate(factors):
         kind = kind_of(position, factor)
-        scopes.append(_resolve_scope(position, factor, index))
+        scopes.append(_resolve_scope(position, factor, places))
         sizes = tuple(variables[v].num_states for v in scopes[-1])
         key = kind.key(factor, sizes, describe(position, factor))
         members.setdefault(key, []).append(position)
@@ -57,15 +57,24 @@ def _built(position: int, alike: AlikeFactors) -> FactorGroup:
     return group
 
 
-def _resolve_scope(position: int, factor: Factor, index: Mapping[str, int]) -> list[int]:
+def _resolve_scope(position: int, factor: Factor, places: Mapping[str, Sequence[int]]) -> list[int]:
+    """Columns of a factor's variables, those of all coordinates of vectors."""
     try:
-        return [index[name] for name in factor.scope]
+        found = [column for name in factor.scope for column in places[name]]
     except KeyError as error:
         name = error.args[0]
         raise ModelError(
-            f"{describe(position, factor)}: no variable {shown(name)}{did_you_mean(name, index)}"
+            f"{describe(position, factor)}: no variable {shown(name)}{did_you_mean(name, places)}"
         ) from None
     except TypeError:  # a name that cannot be one
         raise ModelError(
             f"factor {position} is over {shown(factor.scope)}: a scope holds names"
         ) from None
+    if len(set(found)) != len(found) > len(factor.scope):
+        raise ModelError(f"{describe(position, factor)} names a coordinate twice")
+    if len(found) > LARGEST_SCOPE:
+        raise ModelError(
+            f"{describe(position, factor)} has {len(found)} coordinates, and at most "
+            f"{LARGEST_SCOPE} can be"
+        )
+    return found

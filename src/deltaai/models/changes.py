@@ -7,7 +7,7 @@ the factors that contain the variable. What users ask is in :class:`~deltaai.mod
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from torch import Tensor
 
 from deltaai.models.factor_graph import FactorGraph
@@ -31,7 +31,7 @@ def log_changes_at(
     columns: Columns,
     at: Int[Tensor, "pair"],
     variable: Int[Tensor, "pair"],
-    value: Int[Tensor, "pair"],
+    value: Num[Tensor, "pair"],
 ) -> Float[Tensor, "pair"]:
     """Change of the log score of some columns when one variable takes another value.
 

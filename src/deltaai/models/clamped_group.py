@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from torch import Tensor
 
 from deltaai.models.factors import Factor
@@ -33,7 +33,7 @@ class ClampedGroup(WrappedGroup):
 
     free: tuple[int, ...]
     fixed: tuple[int, ...]
-    held: Int[Tensor, "factor num_fixed"]
+    held: Num[Tensor, "factor num_fixed"]
 
     @classmethod
     def build(
@@ -49,12 +49,15 @@ class ClampedGroup(WrappedGroup):
         return tuple(self.base.sizes[place] for place in self.free)
 
     def log_values_at(
-        self, factor: Int[Tensor, "pair"], values: Int[Tensor, "arity pair"]
+        self, factor: Int[Tensor, "pair"], values: Num[Tensor, "arity pair"]
     ) -> Float[Tensor, "pair"]:
         """Evaluate chosen factors, each at given values of its free places."""
-        full = torch.empty(self.base.arity, factor.shape[0], dtype=torch.long, device=factor.device)
-        full[list(self.fixed)] = self.held[factor].T
-        full[list(self.free)] = values.long()
+        dtype = torch.long
+        if self.held.is_floating_point() or values.is_floating_point():
+            dtype = torch.promote_types(values.dtype, self.held.dtype)
+        full = torch.empty(self.base.arity, factor.shape[0], dtype=dtype, device=factor.device)
+        full[list(self.fixed)] = self.held[factor].T.to(dtype)
+        full[list(self.free)] = values.to(dtype)
         return self.base.log_values_at(factor, full)
 
     def condition(self, clamp: Clamp) -> list[FactorGroup]:

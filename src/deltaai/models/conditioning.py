@@ -16,7 +16,7 @@ from deltaai.models.groups import Clamp, FactorGroup
 from deltaai.models.table_group import TableGroup
 
 
-def conditioned(model: FactorGraph, observed: Mapping[int, int]) -> FactorGraph:
+def conditioned(model: FactorGraph, observed: Mapping[int, int | float]) -> FactorGraph:
     """The model of the remaining variables; itself if nothing is observed.
 
     Parameters
@@ -30,11 +30,11 @@ def conditioned(model: FactorGraph, observed: Mapping[int, int]) -> FactorGraph:
     """
     if not observed:
         return model
-    values = torch.full((model.num_variables,), -1, dtype=torch.long, device=model.device)
-    values[list(observed)] = torch.tensor(
-        list(observed.values()), device=model.device, dtype=torch.long
-    )
-    stays = values < 0
+    dtype = torch.long if model.is_discrete else torch.float64
+    values = torch.full((model.num_variables,), -1, dtype=dtype, device=model.device)
+    values[list(observed)] = torch.tensor(list(observed.values()), device=model.device, dtype=dtype)
+    stays = torch.ones(model.num_variables, dtype=torch.bool, device=model.device)
+    stays[list(observed)] = False
     clamp = Clamp(values, torch.where(stays, stays.cumsum(0) - 1, -1))
     remaining = [part for group in model.groups for part in group.condition(clamp)]
     kept = [v for v in range(model.num_variables) if v not in observed]
@@ -45,7 +45,7 @@ def conditioned(model: FactorGraph, observed: Mapping[int, int]) -> FactorGraph:
 
 
 def _refuse_impossible(
-    groups: Sequence[FactorGroup], model: FactorGraph, observed: Mapping[int, int]
+    groups: Sequence[FactorGroup], model: FactorGraph, observed: Mapping[int, int | float]
 ) -> None:
     """Say which factor the evidence makes zero, if one is."""
     for group in groups:
@@ -56,7 +56,7 @@ def _refuse_impossible(
         if bool(is_dead.any()):
             culprit = model.factors[int(group.ids[is_dead][0])]
             blamed = ", ".join(
-                f"{name}={model.variables[v].states[observed[v]]}"
+                f"{name}={model.variables[v].text_of(observed[v])}"
                 for name in culprit.scope
                 if (v := model.index(name)) in observed
             )

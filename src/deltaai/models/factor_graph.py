@@ -1,4 +1,4 @@
-"""The target p: a product of factors over discrete variables (equation key ``basic``).
+"""The target p: a product of factors over variables (equation key ``basic``).
 
     log p(x) = Σ_k log φ_k(x_{S_k}) - log Z
 
@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Float64, Int, Num
 from torch import Tensor
 
 from deltaai.arguments import checked_flag, checked_items, checked_object
@@ -29,12 +29,11 @@ from deltaai.errors import (
 from deltaai.graphs import UndirectedGraph
 from deltaai.models.assembly import assemble
 from deltaai.models.evidence import Evidence, named_evidence, number_of, resolve_evidence
-from deltaai.models.factors import Factor, has_values
+from deltaai.models.factors import Factor
 from deltaai.models.groups import Columns, FactorGroup
 from deltaai.models.incidence import Incidence
+from deltaai.models.state_checks import States, check_states, places_of, states_by_name
 from deltaai.models.variable import StateIndex, Variable
-
-States = Int[Tensor, "batch var"]
 
 # Factors times states that are evaluated at once.
 BLOCK_ENTRIES = 2**20
@@ -42,11 +41,13 @@ _MOST_SHOWN = 10  # variables, in a notebook
 
 
 class FactorGraph:
-    """An unnormalised distribution over discrete variables, as a product of factors.
+    """An unnormalised distribution over variables, as a product of factors.
 
     Parameters
     ----------
-    variables : the variables, with distinct names; their order is the order of columns in states.
+    variables : the variables, with distinct names; their order is the order of columns in states. A
+        vector has a column for each coordinate, and is then named in scopes and evidence as a whole
+        or by coordinate, ``"hand[0]"``.
     factors : the factors; variables in no factor are uniform.
     dtype : floating type of all values.
 
@@ -70,13 +71,12 @@ class FactorGraph:
         *,
         dtype: torch.dtype = torch.float64,
     ) -> None:
-        _check_dtype(dtype)
-        self.variables: tuple[Variable, ...] = checked_items(
-            "variables", variables, "Variables", ModelError
-        )
+        check_dtype(dtype)
+        given = checked_items("variables", variables, "Variables", ModelError)
+        self.variables: tuple[Variable, ...] = _coordinates_of(given)
         self._index = _index_of(self.variables)
         listed = checked_items("factors", factors, "factors, such as TableFactors", ModelError)
-        self.groups = assemble(self.variables, self._index, listed, dtype)
+        self.groups = assemble(self.variables, self._places, listed, dtype)
         self.dtype = dtype
         self.device = torch.device("cpu")
 
@@ -108,8 +108,52 @@ class FactorGraph:
         return sum(group.num_factors for group in self.groups)
 
     @cached_property
+    def nodes(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """Names and columns of the variables as they were given: vectors as a whole."""
+        columns: dict[str, list[int]] = {}
+        for number, variable in enumerate(self.variables):
+            columns.setdefault(variable.node, []).append(number)
+        return tuple((name, tuple(numbers)) for name, numbers in columns.items())
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[int, ...]]:
+        """Columns of every name: of a vector those of all coordinates."""
+        return {**dict(self.nodes), **{name: (n,) for name, n in self._index.items()}}
+
+    def places(self, name: str) -> tuple[int, ...]:
+        """Columns of a variable: one, or those of all coordinates of a vector."""
+        return places_of(name, self._places)
+
+    @cached_property
+    def is_discrete(self) -> bool:
+        """Whether all variables have states."""
+        return not any(variable.is_real for variable in self.variables)
+
+    @cached_property
+    def is_real(self) -> Bool[Tensor, "var"]:
+        """Whether each variable is a real number."""
+        is_real = [variable.is_real for variable in self.variables]
+        return torch.tensor(is_real, dtype=torch.bool, device=self.device)
+
+    @cached_property
+    def bounds(self) -> tuple[Float64[Tensor, "var"], Float64[Tensor, "var"]]:
+        """The lowest and the highest value of each variable; states count from zero."""
+        ends = [
+            (0.0, v.num_states - 1.0) if v.support is None else (v.support.low, v.support.high)
+            for v in self.variables
+        ]
+        both = torch.tensor(ends, dtype=torch.float64, device=self.device).reshape(-1, 2)
+        return both[:, 0], both[:, 1]
+
+    @cached_property
     def num_states(self) -> Int[Tensor, "var"]:
-        """Number of states of each variable."""
+        """Number of states of each variable, all of which must have some."""
+        for variable in self.variables:
+            if variable.is_real:
+                raise ModelError(
+                    f"variable {variable.name!r} is real and has no states: this is for models "
+                    "whose variables have states (train a sampler with fit)"
+                )
         return torch.tensor(
             [len(variable.states) for variable in self.variables],
             dtype=torch.long,
@@ -147,8 +191,15 @@ class FactorGraph:
 
     # -- evaluation ----------------------------------------------------------------------------
 
-    def log_score(self, x: States) -> Float[Tensor, "batch"]:
-        """Unnormalised log density: the sum of all log-factors."""
+    def log_score(self, x: States | Mapping[str, Any]) -> Float[Tensor, "batch"]:
+        """Unnormalised log density: the sum of all log-factors.
+
+        Parameters
+        ----------
+        x : states, one row each; or a mapping of names to the values in each row.
+        """
+        if isinstance(x, Mapping):
+            x = states_by_name(self, x)
         self.check_states(x)
         # In blocks of states whose factors fit in the cache: memory stays bounded and fresh pages,
         # which cost more than the arithmetic, are few.
@@ -163,7 +214,7 @@ class FactorGraph:
         return total
 
     def log_ratio(
-        self, x: States, variable: Int[Tensor, "batch"], value: Int[Tensor, "batch"]
+        self, x: States, variable: Int[Tensor, "batch"], value: Num[Tensor, "batch"]
     ) -> Float[Tensor, "batch"]:
         """Change of the log score when one variable a row takes a new value.
 
@@ -205,34 +256,7 @@ class FactorGraph:
 
     def check_states(self, x: States) -> None:
         """Refuse what is not a batch of full states."""
-        if not isinstance(x, Tensor) or not has_values(x):
-            kind = "a sparse or meta tensor" if isinstance(x, Tensor) else shown(x)
-            raise StateError(
-                f"states must be an integer tensor, not {kind}: write for example "
-                "torch.tensor([[0, 1]]), or torch.from_numpy(array)"
-            )
-        if x.ndim != 2 or x.shape[1] != self.num_variables:
-            raise StateError(
-                f"states must have shape (batch, {self.num_variables}), not {tuple(x.shape)}"
-            )
-        if x.is_floating_point() or x.is_complex() or x.dtype == torch.bool:
-            raise StateError(f"states must be integers, not {x.dtype}")
-        if x.dtype in (torch.uint16, torch.uint32, torch.uint64):
-            x = x.long()  # torch compares no wider unsigned integers than bytes
-        if x.numel():
-            lowest, highest = (int(bound) for bound in torch.aminmax(x))
-            if lowest < 0 or highest >= self._fewest_states:
-                self._check_values(x)
-
-    def _check_values(self, x: States) -> None:
-        is_bad = (x < 0) | (x >= self.num_states)
-        if bool(is_bad.any()):
-            row, column = is_bad.nonzero()[0].tolist()
-            variable = self.variables[column]
-            raise StateError(
-                f"row {row + 1} (x[{row}]) gives variable {variable.name!r} the state "
-                f"{int(x[row, column])}, but its states are 0 to {variable.num_states - 1}"
-            )
+        check_states(self, x)
 
     def columns(self, x: States) -> Columns:
         """Check states and turn them into columns, in the smallest integer type that holds them."""
@@ -252,8 +276,9 @@ class FactorGraph:
                 f"{tuple(variable.shape)} and {tuple(value.shape)}"
             )
         for integers in (variable, value):
+            is_value = integers is value and not self.is_discrete
             if (
-                integers.is_floating_point()
+                (integers.is_floating_point() and not is_value)
                 or integers.is_complex()
                 or integers.dtype == torch.bool
             ):
@@ -261,15 +286,20 @@ class FactorGraph:
         variable = variable.long()
         if bool(((variable < 0) | (variable >= self.num_variables)).any()):
             raise StateError(f"variables are numbered 0 to {self.num_variables - 1}")
-        if bool(((value < 0) | (value >= self.num_states[variable])).any()):
+        low, high = (bound[variable] for bound in self.bounds)
+        is_whole = self.is_real[variable] | (value == value.round())
+        if not bool(((value >= low) & (value <= high) & is_whole).all()):
             raise StateError("a new value lies outside the states of its variable")
 
     @cached_property
-    def _fewest_states(self) -> int:
+    def fewest_states(self) -> int:
+        """Number of states of the variable that has the fewest."""
         return int(self.num_states.min()) if self.num_variables else 0
 
     @cached_property
     def _column_dtype(self) -> torch.dtype:
+        if not self.is_discrete:
+            return self.dtype
         most = int(self.num_states.max()) if self.num_variables else 1
         return torch.int8 if most <= 127 else torch.int32
 
@@ -280,11 +310,11 @@ class FactorGraph:
 
     # -- derived models ------------------------------------------------------------------------
 
-    def resolve_evidence(self, evidence: Evidence | None) -> dict[int, int]:
-        """Turn names and labels into variable and state numbers."""
-        return resolve_evidence(self.variables, self._index, evidence)
+    def resolve_evidence(self, evidence: Evidence | None) -> dict[int, Any]:
+        """Turn names and labels into numbers of variables, and of states or values."""
+        return resolve_evidence(self.variables, self._places, evidence)
 
-    def named_evidence(self, observed: Mapping[int, int]) -> dict[str, StateIndex]:
+    def named_evidence(self, observed: Mapping[int, int | float]) -> dict[str, StateIndex | float]:
         """Turn variable and state numbers into evidence that nothing can misread.
 
         The way back from :meth:`resolve_evidence`: a plain number may also be a label.
@@ -306,7 +336,7 @@ class FactorGraph:
     ) -> FactorGraph:
         """Return the model on another device or in another floating type; this one is unchanged."""
         if dtype is not None:
-            _check_dtype(dtype)
+            check_dtype(dtype)
         device = checked_device(device)
         moved = FactorGraph.from_groups(
             self.variables, [group.to(device, dtype) for group in self.groups]
@@ -340,6 +370,8 @@ class FactorGraph:
         learned, digest = checked_flag("learned", learned), hashlib.sha256()
         for variable in self.variables:
             digest.update(repr((variable.name, variable.states)).encode())
+            if variable.is_real:
+                digest.update(repr(variable).encode())
         for group in self.groups:
             digest.update(type(group).__name__.encode())
             for name, value in group.content():
@@ -350,7 +382,10 @@ class FactorGraph:
         return digest.hexdigest()
 
     def _repr_html_(self) -> str:
-        shown = [f"{v.name} ({listing(v.states, 4)})" for v in self.variables[:_MOST_SHOWN]]
+        shown = [
+            f"{v.name} ({listing(v.states, 4) if v.support is None else v.support})"
+            for v in self.variables[:_MOST_SHOWN]
+        ]
         more = self.num_variables - len(shown)
         if more:
             shown.append(f"and {more} more")
@@ -365,6 +400,15 @@ class FactorGraph:
         return f"FactorGraph({self.num_variables} variables, {self.num_factors} factors)"
 
 
+def _coordinates_of(variables: Sequence[Variable]) -> tuple[Variable, ...]:
+    """The variables, vectors laid out as one for each coordinate."""
+    return tuple(
+        each
+        for variable in variables
+        for each in (variable.coordinates if isinstance(variable, Variable) else (variable,))
+    )
+
+
 def _index_of(variables: Sequence[Variable]) -> dict[str, int]:
     index: dict[str, int] = {}
     for position, variable in enumerate(variables):
@@ -376,10 +420,16 @@ def _index_of(variables: Sequence[Variable]) -> dict[str, int]:
         if variable.name in index:
             raise ModelError(f"two variables are named {variable.name!r}: names must be distinct")
         index[variable.name] = position
+    for variable in variables:
+        if variable.node != variable.name and variable.node in index:
+            raise ModelError(
+                f"a vector and another variable are named {variable.node!r}: names must be distinct"
+            )
     return index
 
 
-def _check_dtype(dtype: object) -> None:
+def check_dtype(dtype: object) -> None:
+    """Refuse what is no floating type."""
     remedy = "values of factors are floating, such as torch.float64"
     kind = checked_object("dtype", dtype, torch.dtype, remedy, ModelError)
     if not kind.is_floating_point:

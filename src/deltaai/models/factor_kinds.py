@@ -28,9 +28,12 @@ from deltaai.models.factors import (
     SpinField,
     TableFactor,
 )
+from deltaai.models.function_group import FunctionFactor, FunctionGroup
 from deltaai.models.groups import FactorGroup
 from deltaai.models.module_settings import module_key
 from deltaai.models.neural_group import NeuralGroup
+from deltaai.models.quadratic_factors import MixtureFactor, QuadraticFactor
+from deltaai.models.quadratic_group import MixtureGroup, QuadraticGroup
 from deltaai.models.spin_group import SpinGroup
 from deltaai.models.table_group import ConditionalTableGroup, TableGroup
 from deltaai.registry import checked_callable
@@ -90,6 +93,11 @@ def describe(position: int, factor: Factor) -> str:
 def _check_table(
     factor: TableFactor | ConditionalTable, sizes: tuple[int, ...], where: str
 ) -> None:
+    if 0 in sizes:
+        raise ModelError(
+            f"{where}: a table is for variables with states, and one of these is real: give a "
+            "QuadraticFactor, a NeuralFactor or a FunctionFactor"
+        )
     if tuple(factor.log_table.shape) != sizes:
         raise ModelError(
             f"{where}: its table has shape {tuple(factor.log_table.shape)}, but the variables have "
@@ -106,6 +114,32 @@ def _check_spins(factor: SpinCoupling | SpinField, sizes: tuple[int, ...], where
         )
     if len(set(factor.scope)) != len(factor.scope):
         raise ModelError(f"{where} couples a variable to itself")
+
+
+def _check_quadratic(
+    factor: QuadraticFactor | MixtureFactor, sizes: tuple[int, ...], where: str
+) -> Hashable:
+    parts = factor.components if isinstance(factor, MixtureFactor) else (factor,)
+    count, states = sizes.count(0), tuple(size for size in sizes if size)
+    shape = tuple(parts[0].precision.shape)
+    if not count:
+        raise ModelError(
+            f"{where}: no variable of it is real, so it is a table: give a TableFactor"
+        )
+    if shape != (*states, count, count):
+        raise ModelError(
+            f"{where}: its precision has shape {shape}, and its variables want "
+            f"{(*states, count, count)}: {count} real coordinates"
+            + (f", and states before them, {states}" if states else "")
+        )
+    largest = max(float(t.detach().abs().amax()) for p in parts for t in (p.precision, p.shift))
+    if largest > LARGEST_LOG:
+        raise ModelError(f"{where} has an entry of {largest:g}, beyond {LARGEST_LOG:g}")
+    return len(parts)
+
+
+def _function(factor: FunctionFactor, sizes: tuple[int, ...], where: str) -> Hashable:
+    return factor.function
 
 
 def _architecture(factor: NeuralFactor, sizes: tuple[int, ...], where: str) -> Hashable:
@@ -128,12 +162,36 @@ def _networks(alike: AlikeFactors) -> FactorGroup:
     return NeuralGroup.build(alike.ids, alike.scopes, alike.sizes, modules, alike.dtype)
 
 
+def _quadratic(alike: AlikeFactors) -> QuadraticGroup:
+    parts = [
+        _stacked([getattr(factor, name) for factor in alike.factors], alike.dtype)
+        for name in ("precision", "shift", "constant")
+    ]
+    return QuadraticGroup(alike.ids, alike.scopes, alike.sizes, *parts)
+
+
+def _mixtures(alike: AlikeFactors) -> FactorGroup:
+    components = [part for factor in alike.factors for part in factor.components]
+    count = len(alike.factors[0].components)
+    ids, scopes = (value.repeat_interleave(count, 0) for value in (alike.ids, alike.scopes))
+    base = _quadratic(AlikeFactors(ids, scopes, alike.sizes, components, alike.dtype))
+    return MixtureGroup(alike.ids, alike.scopes, base, count)
+
+
+def _functions(alike: AlikeFactors) -> FactorGroup:
+    function = alike.factors[0].function
+    return FunctionGroup(alike.ids, alike.scopes, alike.sizes, function, alike.dtype)
+
+
 FACTOR_KINDS: dict[type, FactorKind] = {
     TableFactor: FactorKind(lambda alike: _tables(TableGroup, alike), _check_table),
     ConditionalTable: FactorKind(lambda alike: _tables(ConditionalTableGroup, alike), _check_table),
     SpinCoupling: FactorKind(_spins, _check_spins),
     SpinField: FactorKind(_spins, _check_spins),
     NeuralFactor: FactorKind(_networks, _architecture),
+    QuadraticFactor: FactorKind(_quadratic, _check_quadratic),
+    MixtureFactor: FactorKind(_mixtures, _check_quadratic),
+    FunctionFactor: FactorKind(_functions, _function),
 }
 
 

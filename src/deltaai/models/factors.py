@@ -22,7 +22,8 @@ LARGEST_SCOPE = 62  # sets of places in a scope are the bits of one integer
 ArrayLike = Any  # whatever numpy.asarray or torch.as_tensor takes
 
 
-def _checked_scope(scope: Sequence[str]) -> tuple[str, ...]:
+def checked_scope(scope: Sequence[str]) -> tuple[str, ...]:
+    """Names of a factor's variables, each once; one text is one name."""
     if isinstance(scope, str):
         scope = (scope,)
     names = checked_items("scope", scope, "names, such as ['rain', 'wet']", ModelError)
@@ -40,6 +41,14 @@ def _checked_scope(scope: Sequence[str]) -> tuple[str, ...]:
 def has_values(tensor: Tensor) -> bool:
     """Whether its entries can be looked at one by one: not those of sparse or ``meta`` tensors."""
     return tensor.layout == torch.strided and tensor.device.type != "meta"
+
+
+def as_tensor(values: ArrayLike) -> Tensor:
+    """A tensor of what may be an array: Python's numbers keep all their digits."""
+    found = values if isinstance(values, Tensor) else torch.from_numpy(np.array(values))
+    if found.is_complex() or not has_values(found):
+        raise TypeError("it is complex" if found.is_complex() else "it is sparse or empty")
+    return found
 
 
 def _as_table(values: ArrayLike, scope: tuple[str, ...]) -> Tensor:
@@ -91,13 +100,13 @@ class TableFactor:
     log_table: Tensor
 
     def __init__(self, scope: Sequence[str], log_table: ArrayLike) -> None:
-        object.__setattr__(self, "scope", _checked_scope(scope))
+        object.__setattr__(self, "scope", checked_scope(scope))
         object.__setattr__(self, "log_table", _as_table(log_table, self.scope))
 
     @classmethod
     def from_values(cls, scope: Sequence[str], values: ArrayLike) -> TableFactor:
         """Build from the factor's values themselves (zero allowed) instead of logarithms."""
-        names = _checked_scope(scope)
+        names = checked_scope(scope)
         return cls(names, _logarithm(_as_table(values, names), names))
 
 
@@ -113,14 +122,14 @@ class ConditionalTable:
     log_table: Tensor
 
     def __init__(self, child: str, parents: Sequence[str], probabilities: ArrayLike) -> None:
-        scope = _checked_scope((*_checked_scope(parents), child))
+        scope = checked_scope((*checked_scope(parents), child))
         object.__setattr__(self, "scope", scope)
         object.__setattr__(self, "log_table", _logarithm(_as_table(probabilities, scope), scope))
 
     @classmethod
     def from_log(cls, child: str, parents: Sequence[str], log_table: ArrayLike) -> ConditionalTable:
         """Build from log-probabilities."""
-        scope = _checked_scope((*_checked_scope(parents), child))
+        scope = checked_scope((*checked_scope(parents), child))
         made = object.__new__(cls)
         object.__setattr__(made, "scope", scope)
         object.__setattr__(made, "log_table", _as_table(log_table, scope))
@@ -175,16 +184,16 @@ class NeuralFactor:
     """A factor whose logarithm is the output of a torch module on the encoded states.
 
     A variable with two states is encoded as one number, -1 or +1; one with K other states as a
-    one-hot vector of length K. The encodings stand side by side in the order of the scope, so the
-    module maps ``(..., width)`` to ``(...)`` or ``(..., 1)``. Factors that use the very same
-    module object share its parameters.
+    one-hot vector of length K; a real one is its value. The encodings stand side by side in the
+    order of the scope, so the module maps ``(..., width)`` to ``(...)`` or ``(..., 1)``. Factors
+    that use the very same module object share its parameters.
     """
 
     scope: tuple[str, ...]
     module: nn.Module
 
     def __init__(self, scope: Sequence[str], module: nn.Module) -> None:
-        object.__setattr__(self, "scope", _checked_scope(scope))
+        object.__setattr__(self, "scope", checked_scope(scope))
         if not self.scope:
             raise ModelError("a neural factor needs at least one variable in its scope")
         if not isinstance(module, nn.Module):

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxtyping import Int
+from jaxtyping import Num
 from torch import Tensor
 
 from deltaai.extras import extra
 from deltaai.models.factor_graph import FactorGraph
 
 
-def states_frame(model: FactorGraph, x: Int[Tensor, "batch var"]) -> Any:  # noqa: ANN401
+def states_frame(model: FactorGraph, x: Num[Tensor, "batch var"]) -> Any:  # noqa: ANN401
     """A ``DataFrame`` of states: a row each, a column a variable, labels in the cells.
 
-    Columns are categorical, with all states of their variable as categories and in their order.
+    Columns are categorical, with all states of their variable as categories and in their order; a
+    real variable has a column of numbers.
 
     Examples
     --------
@@ -28,7 +29,11 @@ def states_frame(model: FactorGraph, x: Int[Tensor, "batch var"]) -> Any:  # noq
     model.check_states(x)
     columns = x.cpu().numpy().T
     labelled = (
-        pandas.Series(pandas.Categorical.from_codes(codes, list(variable.states)))
+        pandas.Series(
+            codes
+            if variable.is_real
+            else pandas.Categorical.from_codes(codes.astype(int), list(variable.states))
+        )
         for codes, variable in zip(columns, model.variables, strict=True)
     )
     # Names may be anything, so columns are joined by place and named afterwards.

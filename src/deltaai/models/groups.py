@@ -26,13 +26,15 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Num
 from torch import Tensor
 
+from deltaai.errors import ModelError
 from deltaai.models.factors import Factor
 from deltaai.models.variable import Variable
 
-Columns = Int[Tensor, "var batch"]
+# States are whole numbers. Where any variable of a model is real, all stand in one floating tensor.
+Columns = Num[Tensor, "var batch"]
 Group = TypeVar("Group", bound="FactorGroup")
 
 
@@ -62,7 +64,7 @@ class FactorGroup(ABC):
     @property
     @abstractmethod
     def sizes(self) -> tuple[int, ...]:
-        """Number of states at each place of the scope."""
+        """Number of states at each place of the scope, zero where there is a real variable."""
 
     @property
     @abstractmethod
@@ -70,13 +72,32 @@ class FactorGroup(ABC):
         """Type of the values."""
 
     @property
+    def has_tables(self) -> bool:
+        """Whether its factors can be written as tables: all their variables have states."""
+        return 0 not in self.sizes
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether its factors are quadratic in every real variable."""
+        return False
+
+    @property
     def table_size(self) -> int:
         """Number of entries of one factor written as a table."""
+        self.refuse_real()
         return math.prod(self.sizes)
+
+    def refuse_real(self, place: int | None = None) -> None:
+        """Refuse what only states have, at a place of the scope or at any."""
+        if 0 in (self.sizes if place is None else (self.sizes[place],)):
+            raise ModelError(
+                "a factor over real variables has no table and no list of values: this is for "
+                "models whose variables have states"
+            )
 
     @abstractmethod
     def log_values_at(
-        self, factor: Int[Tensor, "pair"], values: Int[Tensor, "arity pair"]
+        self, factor: Int[Tensor, "pair"], values: Num[Tensor, "arity pair"]
     ) -> Float[Tensor, "pair"]:
         """Evaluate chosen factors, each at given values of its scope."""
 
@@ -104,12 +125,13 @@ class FactorGroup(ABC):
             yield self.scopes[:, place], self.log_slices(columns, place)
 
     def log_slices_at(
-        self, factor: Int[Tensor, "some"], values: Int[Tensor, "arity some batch"], place: int
+        self, factor: Int[Tensor, "some"], values: Num[Tensor, "arity some batch"], place: int
     ) -> Float[Tensor, "some state batch"]:
         """Evaluate chosen factors with one place of their scope set to each value.
 
         What stands at that place in ``values`` is not looked at.
         """
+        self.refuse_real(place)
         arity, count, batch = values.shape
         num_states = self.sizes[place]
         spread = values[:, :, None, :].repeat(1, 1, num_states, 1)
@@ -132,6 +154,7 @@ class FactorGroup(ABC):
 
     def log_tables(self) -> Float[Tensor, "factor *states"]:
         """Write every factor as a table, the last variable of its scope fastest."""
+        self.refuse_real()
         device = self.scopes.device
         factor = torch.arange(self.num_factors, device=device).repeat_interleave(self.table_size)
         values = joint_states(self.sizes, device).T.repeat(1, self.num_factors)
@@ -148,10 +171,16 @@ class FactorGroup(ABC):
             tables = torch.cat((tables, tables.mean(axis, keepdim=True)), axis)
         return tables
 
-    def scope_values(self, columns: Columns) -> Int[Tensor, "arity factor batch"]:
+    def scope_values(self, columns: Columns) -> Num[Tensor, "arity factor batch"]:
         """Gather the values of each factor's scope."""
         gathered = columns.index_select(0, self.scopes.T.reshape(-1))
         return gathered.reshape(self.arity, self.num_factors, columns.shape[1])
+
+    def quadratic_slices_at(
+        self, factor: Int[Tensor, "some"], values: Num[Tensor, "arity some batch"], place: int
+    ) -> tuple[Float[Tensor, "some batch"], Float[Tensor, "some batch"]]:
+        """Precision and shift of the real variable at a place, given the others, if quadratic."""
+        raise ModelError(f"factors of {type(self).__name__} are not quadratic")
 
     @abstractmethod
     def as_factors(self, variables: Sequence[Variable]) -> list[Factor]:
@@ -198,6 +227,11 @@ class FactorGroup(ABC):
         return {name: value for name, value in named.items() if isinstance(value, Tensor)}
 
 
+def states_of(values: Num[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+    """States as whole numbers, where they stand beside real values and so are floating ones."""
+    return values.long() if values.is_floating_point() else values
+
+
 def joint_states(
     sizes: Sequence[int], device: torch.device | str = "cpu"
 ) -> Int[Tensor, "joint arity"]:
@@ -226,11 +260,11 @@ class Clamp:
 
     Parameters
     ----------
-    values : the value of each fixed variable, -1 for those that stay.
+    values : the value of each fixed variable; anything for those that stay.
     renumbered : new number of each variable that stays, -1 for the fixed ones.
     """
 
-    values: Int[Tensor, "var"]
+    values: Num[Tensor, "var"]
     renumbered: Int[Tensor, "var"]
 
     def patterns(
@@ -241,7 +275,7 @@ class Clamp:
         Yields the fixed places, the free places, and the factors that have them.
         """
         arity = scopes.shape[1]
-        fixed: Bool[Tensor, "factor arity"] = self.values[scopes] >= 0
+        fixed: Bool[Tensor, "factor arity"] = self.renumbered[scopes] < 0
         code = (fixed.long() << torch.arange(arity, device=scopes.device)).sum(1)
         for pattern in torch.unique(code).tolist():
             is_fixed = [bool(pattern >> place & 1) for place in range(arity)]

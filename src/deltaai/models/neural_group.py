@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
@@ -39,7 +39,7 @@ def encoded_width(sizes: Sequence[int]) -> int:
 
 
 def network_inputs(
-    values: Int[Tensor, "arity *shape"], sizes: Sequence[int], dtype: torch.dtype
+    values: Num[Tensor, "arity *shape"], sizes: Sequence[int], dtype: torch.dtype
 ) -> Float[Tensor, "*shape width"]:
     """Encode the states of a scope, one place after the other."""
     parts = [
@@ -170,7 +170,7 @@ class NeuralGroup(UnslicedGroup):
         return mapped
 
     def log_values_at(
-        self, factor: Int[Tensor, "pair"], values: Int[Tensor, "arity pair"]
+        self, factor: Int[Tensor, "pair"], values: Num[Tensor, "arity pair"]
     ) -> Float[Tensor, "pair"]:
         """Evaluate chosen factors, each at given values of its scope."""
         network = self.network_of[factor]
@@ -183,7 +183,7 @@ class NeuralGroup(UnslicedGroup):
         return self.log_values_encoded(network, features[:, None, :]).squeeze(1)
 
     def log_slices_at(
-        self, factor: Int[Tensor, "some"], values: Int[Tensor, "arity some batch"], place: int
+        self, factor: Int[Tensor, "some"], values: Num[Tensor, "arity some batch"], place: int
     ) -> Float[Tensor, "some state batch"]:
         """Evaluate chosen factors with one place of their scope set to each value."""
         if self._is_tabulated:
@@ -198,12 +198,27 @@ class NeuralGroup(UnslicedGroup):
         features = network_inputs(self.scope_values(columns), self.sizes, self.dtype)
         return self.log_values_encoded(self.network_of, features)
 
+    def log_changes(
+        self, columns: Columns, others: Columns, place: int
+    ) -> Float[Tensor, "factor batch"]:
+        """Change of every factor when the variable at ``place`` takes its value in ``others``."""
+        if self._is_tabulated:
+            return super().log_changes(columns, others, place)
+        values = self.scope_values(columns)
+        moved = values.clone()
+        moved[place] = others.index_select(0, self.scopes[:, place])
+        features = network_inputs(torch.cat((values, moved), dim=2), self.sizes, self.dtype)
+        before, after = self.log_values_encoded(self.network_of, features).chunk(2, dim=1)
+        return after - before
+
     def log_tables(self) -> Float[Tensor, "factor *states"]:
         """Evaluate every factor at each of its joint states."""
+        self.refuse_real()
         return self._network_tables().index_select(0, self.network_of)
 
     def log_tables_with_missing(self) -> Float[Tensor, "factor *states_and_missing"]:
         """Evaluate every factor with zeros in the place of missing variables."""
+        self.refuse_real()
         features = encode_with_missing(self.sizes, self.dtype).to(self.scopes.device)
         networks = torch.arange(self._num_networks, device=self.scopes.device)
         sizes = [size + 1 for size in self.sizes]
@@ -257,7 +272,7 @@ class NeuralGroup(UnslicedGroup):
 
     @property
     def _is_tabulated(self) -> bool:
-        return math.prod(self.sizes) <= LARGEST_TABULATED
+        return self.has_tables and math.prod(self.sizes) <= LARGEST_TABULATED
 
     def _network_tables(self) -> Float[Tensor, "network *states"]:
         """Each parameter set at each joint state; kept while no parameter changes."""

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from torch import Tensor
 
 from deltaai.models.factors import Factor, SpinCoupling, SpinField
-from deltaai.models.groups import Clamp, Columns, FactorGroup
+from deltaai.models.groups import Clamp, Columns, FactorGroup, states_of
 from deltaai.models.table_group import TableGroup
 from deltaai.models.variable import Variable
 
@@ -43,7 +43,7 @@ class SpinGroup(FactorGroup):
         return self.strengths.dtype
 
     def log_values_at(
-        self, factor: Int[Tensor, "pair"], values: Int[Tensor, "arity pair"]
+        self, factor: Int[Tensor, "pair"], values: Num[Tensor, "arity pair"]
     ) -> Float[Tensor, "pair"]:
         """Evaluate chosen factors, each at given values of its scope."""
         return self.strengths[factor] * self._sign((values.long().sum(0) + self.arity) % 2)
@@ -103,7 +103,8 @@ class SpinGroup(FactorGroup):
         for fixed, free, chosen in clamp.patterns(self.scopes):
             group = self.select(chosen)
             spins = (2 * clamp.values[group.scopes[:, fixed]] - 1).prod(1)
-            strengths, scopes = group.strengths * spins, clamp.renumbered[group.scopes[:, free]]
+            strengths = group.strengths * spins.to(self.dtype)
+            scopes = clamp.renumbered[group.scopes[:, free]]
             if free:
                 remaining.append(SpinGroup(group.ids, scopes, strengths))
             else:
@@ -130,10 +131,10 @@ class SpinGroup(FactorGroup):
 
     def _is_negative(self, columns: Columns) -> Int[Tensor, "factor batch"]:
         """1 where the product of the spins is -1, else 0."""
-        first = columns.index_select(0, self.scopes[:, 0])
+        first = states_of(columns.index_select(0, self.scopes[:, 0]))
         if self.arity == 1:
             return 1 - first
-        return first.bitwise_xor_(columns.index_select(0, self.scopes[:, 1]))
+        return first.bitwise_xor_(states_of(columns.index_select(0, self.scopes[:, 1])))
 
     def _sign(self, is_negative: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return 1 - 2 * is_negative.to(self.dtype)

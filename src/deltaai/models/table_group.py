@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from torch import Tensor
 
 from deltaai.models.factors import ConditionalTable, Factor, TableFactor
-from deltaai.models.groups import Clamp, Columns, FactorGroup
+from deltaai.models.groups import Clamp, Columns, FactorGroup, states_of
 from deltaai.models.variable import Variable
 
 
@@ -34,7 +34,7 @@ def entries_of(
     """Entry of each factor's flat table at full states."""
     index = torch.zeros(scopes.shape[0], columns.shape[1], dtype=torch.long, device=columns.device)
     for place, stride in enumerate(strides_of(sizes)):
-        index.add_(columns.index_select(0, scopes[:, place]), alpha=stride)
+        index.add_(states_of(columns.index_select(0, scopes[:, place])), alpha=stride)
     return index
 
 
@@ -51,7 +51,7 @@ def look_up(
 def slices_of(
     tables: Float[Tensor, "table *states"],
     number: Int[Tensor, "some"],
-    values: Int[Tensor, "arity some batch"],
+    values: Num[Tensor, "arity some batch"],
     place: int,
 ) -> Float[Tensor, "some state batch"]:
     """Read chosen tables at given values, with one place set to each of its states."""
@@ -60,7 +60,7 @@ def slices_of(
     index = (number * math.prod(sizes))[:, None]
     for other, stride in enumerate(strides):
         if other != place:
-            index = torch.add(index, values[other], alpha=stride)
+            index = torch.add(index, states_of(values[other]), alpha=stride)
     index = index.expand(values.shape[1:])
     states = torch.arange(sizes[place], device=values.device) * strides[place]
     entries = index[:, None, :] + states[:, None]
@@ -89,7 +89,7 @@ class TableGroup(FactorGroup):
         return self.tables.dtype
 
     def log_values_at(
-        self, factor: Int[Tensor, "pair"], values: Int[Tensor, "arity pair"]
+        self, factor: Int[Tensor, "pair"], values: Num[Tensor, "arity pair"]
     ) -> Float[Tensor, "pair"]:
         """Evaluate chosen factors, each at given values of its scope."""
         index = factor * self.table_size
@@ -111,7 +111,7 @@ class TableGroup(FactorGroup):
         return look_up(flat, scopes, columns).reshape(self.num_factors, num_states, -1)
 
     def log_slices_at(
-        self, factor: Int[Tensor, "some"], values: Int[Tensor, "arity some batch"], place: int
+        self, factor: Int[Tensor, "some"], values: Num[Tensor, "arity some batch"], place: int
     ) -> Float[Tensor, "some state batch"]:
         """Evaluate chosen factors with one place of their scope set to each value."""
         return slices_of(self.tables, factor, values, place)
@@ -122,7 +122,7 @@ class TableGroup(FactorGroup):
         """Change of every factor when the variable at ``place`` takes its value in ``others``."""
         index = entries_of(self.sizes, self.scopes, columns)
         moved = self.scopes[:, place]
-        step = others.index_select(0, moved).long() - columns.index_select(0, moved)
+        step = others.index_select(0, moved).long() - states_of(columns.index_select(0, moved))
         flat = self.tables.flatten(1)
         after = flat.gather(1, index + strides_of(self.sizes)[place] * step)
         return after - flat.gather(1, index)
@@ -145,7 +145,7 @@ class TableGroup(FactorGroup):
             group = self.select(chosen)
             index: list[Tensor | slice] = [torch.arange(len(chosen), device=chosen.device)]
             index += [
-                clamp.values[group.scopes[:, place]] if place in fixed else slice(None)
+                states_of(clamp.values[group.scopes[:, place]]) if place in fixed else slice(None)
                 for place in range(self.arity)
             ]
             # The first index is a tensor, so torch puts the factors' axis first in every case.

@@ -20,6 +20,7 @@ from deltaai.models.factor_graph import FactorGraph
 from deltaai.models.groups import Columns
 from deltaai.models.partial_scores import PartialEnergy, partial_log_scores
 from deltaai.models.tempered import tempered
+from deltaai.models.units import StandardUnits, held_together, standardised
 from deltaai.models.zeros.smoothing import smoothed
 
 Given = Float[Tensor, "batch *feature"] | None
@@ -35,7 +36,9 @@ class Target:
     ----------
     model : p; it is looked at, never copied for good.
     smoothing : what zeros of its tables are floored at, as a share of the largest entry.
-    beta : inverse temperature.
+    beta : inverse temperature. Real variables are held together by a normal density at the power
+        of 1 - beta, so that there is a distribution at any temperature.
+    units : of real variables; states and scores are in standard coordinates then.
 
     Examples
     --------
@@ -54,8 +57,10 @@ class Target:
         *,
         smoothing: float | int | None = None,
         beta: float | int = 1.0,
+        units: StandardUnits | None = None,
     ) -> None:
         self.model, self.smoothing, self.beta = model, smoothing, beta
+        self.units = units
         self.untempered = self  # the one that others at other temperatures come from
         self._kept: dict[torch.dtype, tuple[tuple[int, ...], FactorGraph]] = {}
 
@@ -63,7 +68,7 @@ class Target:
         """Return the same target at another inverse temperature."""
         if beta in (self.beta, self.untempered.beta):
             return self if beta == self.beta else self.untempered
-        other = Target(self.model, smoothing=self.smoothing, beta=beta)
+        other = Target(self.model, smoothing=self.smoothing, beta=beta, units=self.units)
         other.untempered = self.untempered
         return other
 
@@ -116,7 +121,10 @@ class Target:
                 found = found.to(dtype=dtype)
                 for parameter in found.parameters():
                     parameter.requires_grad_(False)
-            return tempered(found, self.beta)
+            if self.units is not None and not self.units.are_trivial:
+                found = standardised(found, self.units)
+            warm = tempered(found, self.beta)
+            return warm if found.is_discrete else held_together(warm, 1 - self.beta)
 
 
 def moment_of(model: FactorGraph) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from torch import Tensor
 
 from deltaai.models.factor_graph import FactorGraph
@@ -56,7 +56,7 @@ class TemperedGroup(WrappedGroup):
         return self.base.sizes
 
     def log_values_at(
-        self, factor: Int[Tensor, "pair"], values: Int[Tensor, "arity pair"]
+        self, factor: Int[Tensor, "pair"], values: Num[Tensor, "arity pair"]
     ) -> Float[Tensor, "pair"]:
         """Evaluate chosen factors, each at given values of its scope."""
         return self.beta * self.base.log_values_at(factor, values)
@@ -74,7 +74,7 @@ class TemperedGroup(WrappedGroup):
         return self.beta * self.base.log_slices(columns, place)
 
     def log_slices_at(
-        self, factor: Int[Tensor, "some"], values: Int[Tensor, "arity some batch"], place: int
+        self, factor: Int[Tensor, "some"], values: Num[Tensor, "arity some batch"], place: int
     ) -> Float[Tensor, "some state batch"]:
         """Evaluate chosen factors with one place of their scope set to each value."""
         return self.beta * self.base.log_slices_at(factor, values, place)
@@ -84,6 +84,18 @@ class TemperedGroup(WrappedGroup):
     ) -> Float[Tensor, "factor batch"]:
         """Change of every factor when the variable at ``place`` takes its value in ``others``."""
         return self.beta * self.base.log_changes(columns, others, place)
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether its factors are quadratic in every real variable."""
+        return self.base.is_quadratic
+
+    def quadratic_slices_at(
+        self, factor: Int[Tensor, "some"], values: Num[Tensor, "arity some batch"], place: int
+    ) -> tuple[Float[Tensor, "some batch"], Float[Tensor, "some batch"]]:
+        """Precision and shift of the real variable at a place, given the others."""
+        precision, shift = self.base.quadratic_slices_at(factor, values, place)
+        return self.beta * precision, self.beta * shift
 
     def log_tables(self) -> Float[Tensor, "factor *states"]:
         """Write every factor as a table."""

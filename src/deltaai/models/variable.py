@@ -1,4 +1,4 @@
-"""A discrete variable: a name and its labelled states.
+"""A variable: a name, and its labelled states or the real numbers that it may be.
 
 Inside the library variables are integers ``0..n-1`` and states are integers ``0..K-1``; names and
 labels live here, at the edges. One place, :meth:`Variable.index_of`, says what a value that stands
@@ -11,22 +11,30 @@ for a state means, wherever it comes from (a mapping, a table, a file, the comma
 - digits in a text are an index where no label is a number, and refused where one is;
 - where labels are ranges of numbers, from ``<2`` to ``>=5``, a number is refused as well: it may be
   an index, or lie in a range.
+
+A real variable has a support (:class:`~deltaai.models.interval.Interval`) in place of states, and
+perhaps several dimensions: a model lays such a vector out as one variable for each coordinate.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Integral
 from typing import Any
 
+from deltaai.arguments import checked_count
 from deltaai.errors import EvidenceError, ModelError, did_you_mean, shown
+from deltaai.models.interval import Interval
 
 INDEX_MARK = "#"  # before a number it says that an index is meant
+_DEFAULT_STATES = 2
 MOST_STATES = 2**24  # more is a slip of the hand, and their labels alone would fill the memory
 _LONGEST_INDEX = 18  # digits; longer ones are no index of anything
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?", re.ASCII)
@@ -49,14 +57,18 @@ def _numbered(num_states: int) -> tuple[str, ...]:
     return tuple(str(state) for state in range(num_states))
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Variable:
-    """A named variable with one or more labelled states.
+    """A named variable with one or more labelled states, or a real one.
 
     Parameters
     ----------
     name : unique within a model, not empty.
-    states : labels of the states, or their number (labels ``"0"``, ``"1"``, ... then).
+    states : labels of the states, or their number (labels ``"0"``, ``"1"``, ... then); two if
+        nothing is said.
+    support : of a real variable, which has no states: ``"line"``, or the ends of an interval, such
+        as ``(-1, 1)`` or ``(0, None)``.
+    dimension : coordinates of a real variable; more than one make it a vector.
 
     Examples
     --------
@@ -64,47 +76,115 @@ class Variable:
     1
     >>> Variable("spin").states
     ('0', '1')
+    >>> [each.name for each in Variable("elbow", support=(-1, 1), dimension=2).coordinates]
+    ['elbow[0]', 'elbow[1]']
     """
 
     name: str
     states: tuple[str, ...]
+    support: Interval | None
+    dimension: int
+    node: str
 
-    def __init__(self, name: str, states: int | Sequence[str] = 2) -> None:
+    def __init__(
+        self,
+        name: str,
+        states: int | Sequence[str] = _DEFAULT_STATES,
+        *,
+        support: Any = None,  # noqa: ANN401  an Interval, a pair of ends, or "line"
+        dimension: int = 1,
+    ) -> None:
         if not isinstance(name, str) or not name:
             raise ModelError(f"a variable's name must be a non-empty string, not {shown(name)}")
-        if isinstance(states, str | bytes | AbstractSet):
-            kind = "a set has no order" if isinstance(states, AbstractSet) else "this is one text"
-            raise ModelError(
-                f"the states of variable {name!r} are {shown(states)}: {kind}; give a list of "
-                "labels, such as ['no', 'yes'], or their number"
-            )
-        states = _plain(states)  # type: ignore[assignment]
-        if isinstance(states, bool) or not isinstance(states, Integral | Iterable):
-            raise ModelError(
-                f"the states of variable {name!r} are their number or labels, not {shown(states)}"
-            )
-        if isinstance(states, Integral):
-            if states < 1:
-                raise ModelError(f"variable {name!r} needs at least one state, not {shown(states)}")
-            if int(states) > MOST_STATES:
-                raise ModelError(
-                    f"variable {name!r} has {shown(states)} states: at most {MOST_STATES}"
-                )
-            labels = _numbered(int(states))
-        else:
-            labels = tuple(_label(label, name) for label in states)
-            if not labels:
-                raise ModelError(f"variable {name!r} needs at least one state")
-            if len(set(labels)) != len(labels):
-                double = Counter(labels).most_common(1)[0][0]
-                raise ModelError(f"variable {name!r} has the state {double!r} twice")
         object.__setattr__(self, "name", name)
-        object.__setattr__(self, "states", labels)
+        object.__setattr__(self, "node", name)
+        dimension = checked_count(f"the dimension of variable {name!r}", dimension, 1, MOST_STATES)
+        object.__setattr__(self, "dimension", dimension)
+        if support is not None:
+            if states is not _DEFAULT_STATES:
+                raise ModelError(f"variable {name!r} has states or a support, not both")
+            try:
+                found = Interval.of(support)
+            except ModelError as error:
+                raise ModelError(f"variable {name!r}: {error}") from None
+            object.__setattr__(self, "support", found)
+            object.__setattr__(self, "states", ())
+            return
+        if dimension != 1:
+            raise ModelError(
+                f"variable {name!r} has states and dimension {dimension}: only real variables, "
+                "which have a support, may be vectors"
+            )
+        object.__setattr__(self, "support", None)
+        object.__setattr__(self, "states", _labels(name, states))
+
+    @property
+    def is_real(self) -> bool:
+        """Whether it is a real number, or a vector of some, and so has no states."""
+        return self.support is not None
+
+    @property
+    def coordinates(self) -> tuple[Variable, ...]:
+        """Itself, or a variable for each coordinate of a vector."""
+        if self.dimension == 1:
+            return (self,)
+        names = (f"{self.name}[{number}]" for number in range(self.dimension))
+        return tuple(coordinate(Variable(name, support=self.support), self.name) for name in names)
+
+    def __repr__(self) -> str:
+        if self.support is None:
+            return f"Variable(name={self.name!r}, states={self.states!r})"
+        vector = f", dimension={self.dimension}" if self.dimension > 1 else ""
+        ends = (self.support.low, self.support.high)
+        return f"Variable(name={self.name!r}, support={ends}{vector})"
 
     @property
     def num_states(self) -> int:
-        """Number of states."""
+        """Number of states; none if it is real."""
         return len(self.states)
+
+    def value_of(self, value: object) -> int | float:
+        """What a value stands for: the index of a state, or a number of the support.
+
+        Raises
+        ------
+        EvidenceError
+            For what is no state, or no number that the variable may be.
+
+        Examples
+        --------
+        >>> Variable("height", support=(0, None)).value_of("1.8")
+        1.8
+        """
+        if self.support is None:
+            return self.index_of(value)
+        value = _plain(value)
+        try:
+            if isinstance(value, bool):
+                raise TypeError
+            number = float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError, OverflowError):
+            raise EvidenceError(
+                f"variable {self.name!r} is {self.support}, not {shown(value)}"
+            ) from None
+        if not math.isfinite(number) or not self.support.low <= number <= self.support.high:
+            raise EvidenceError(f"variable {self.name!r} is {self.support}, not {shown(value)}")
+        return number
+
+    def text_of(self, value: int | float) -> str:
+        """A value as a person reads it: the label of a state, or the number."""
+        plain = _plain(value)
+        try:
+            if isinstance(plain, bool) or not isinstance(plain, Integral | float):
+                raise TypeError
+            number = float(plain)
+        except (TypeError, OverflowError):
+            raise EvidenceError(
+                f"variable {self.name!r} has no value {shown(value)}: give a number"
+            ) from None
+        if self.support is not None:
+            return f"{number:.6g}"
+        return self.states[self._checked_index(int(number) if number.is_integer() else -1, value)]
 
     def index_of(self, state: object) -> int:
         """Return the index of a state given by its label or its index.
@@ -131,6 +211,8 @@ class Variable:
         label '1' (index 0) or its index 1 (label '2'): write the text '1' for the label, or '#1'
         for the index
         """
+        if self.support is not None:
+            raise EvidenceError(f"variable {self.name!r} is {self.support}, and has no states")
         if isinstance(state, StateIndex):
             return self._checked_index(int(state), state)
         state = _plain(state)
@@ -207,6 +289,17 @@ class Variable:
         return ", ".join(self.states[:8]) + (", ..." if len(self.states) > 8 else "")
 
 
+def coordinate(variable: Variable, node: str) -> Variable:
+    """The same variable as a coordinate of a vector.
+
+    >>> coordinate(Variable("hand[1]", support="line"), "hand").node
+    'hand'
+    """
+    made = copy(variable)
+    object.__setattr__(made, "node", node)
+    return made
+
+
 def _plain(value: object) -> object:
     """The Python value of a number or truth value of numpy or torch; anything else as it is."""
     is_scalar = getattr(value, "ndim", None) == 0 and hasattr(value, "item")
@@ -230,3 +323,32 @@ def _label(value: object, name: str) -> str:
             f"variable {name!r} has the state {shown(value)}, which has no text: give labels such "
             "as ['no', 'yes']"
         ) from None
+
+
+def _labels(name: str, states: object) -> tuple[str, ...]:
+    """The labels of a variable's states, from a list of them or from their number."""
+    if isinstance(states, str | bytes | AbstractSet):
+        kind = "a set has no order" if isinstance(states, AbstractSet) else "this is one text"
+        raise ModelError(
+            f"the states of variable {name!r} are {shown(states)}: {kind}; give a list of "
+            "labels, such as ['no', 'yes'], or their number"
+        )
+    states = _plain(states)
+    if isinstance(states, bool) or not isinstance(states, Integral | Iterable):
+        raise ModelError(
+            f"the states of variable {name!r} are their number or labels, not {shown(states)}"
+        )
+    if isinstance(states, Integral):
+        if states < 1:
+            raise ModelError(f"variable {name!r} needs at least one state, not {shown(states)}")
+        if int(states) > MOST_STATES:
+            raise ModelError(f"variable {name!r} has {shown(states)} states: at most {MOST_STATES}")
+        labels = _numbered(int(states))
+    else:
+        labels = tuple(_label(label, name) for label in states)
+        if not labels:
+            raise ModelError(f"variable {name!r} needs at least one state")
+        if len(set(labels)) != len(labels):
+            double = Counter(labels).most_common(1)[0][0]
+            raise ModelError(f"variable {name!r} has the state {double!r} twice")
+    return labels

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -56,8 +57,21 @@ class WrappedGroup(FactorGroup):
 
 
 def as_tables(group: FactorGroup, variables: Sequence[Variable]) -> list[Factor]:
-    """Write the factors of a group out, one by one."""
+    """Write the factors of a group out, one by one; those over real variables as functions."""
+    if not group.has_tables:
+        from deltaai.models.function_group import FunctionFactor  # noqa: PLC0415  which is a group
+
+        return [
+            FunctionFactor([variables[v].name for v in scope], partial(_values_of, group, number))
+            for number, scope in enumerate(group.scopes.tolist())
+        ]
     return [
         TableFactor([variables[v].name for v in scope], table.detach())
         for scope, table in zip(group.scopes.tolist(), group.log_tables(), strict=True)
     ]
+
+
+def _values_of(group: FactorGroup, number: int, values: Tensor) -> Tensor:
+    """One factor of a group at values of its scope."""
+    factor = torch.full((len(values),), number, dtype=torch.long, device=values.device)
+    return group.log_values_at(factor, values.T)

@@ -28,7 +28,7 @@ from deltaai.models.factor_graph import FactorGraph
 from deltaai.models.groups import Clamp, FactorGroup
 from deltaai.models.spin_group import SpinGroup
 from deltaai.models.table_group import TableGroup, strides_of
-from deltaai.models.variable import Variable
+from deltaai.models.variable import StateIndex, Variable
 from deltaai.models.zeros.reduction import Reduction
 
 
@@ -90,7 +90,9 @@ def restricted(model: FactorGraph, possible: Bool[Tensor, "all_states"]) -> Redu
         [_with_states(v, kept) for v, kept in zip(remaining, kept_states, strict=True)], groups
     )
     smaller.dtype, smaller.device = model.dtype, model.device
-    fixed = model.named_evidence({v: k for v, k in enumerate(values.tolist()) if k >= 0})
+    fixed = {
+        model.variables[v].name: StateIndex(k) for v, k in enumerate(values.tolist()) if k >= 0
+    }
     return Reduction(model, smaller, fixed, kept_states, log_scale)
 
 
