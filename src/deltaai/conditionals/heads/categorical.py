@@ -1,87 +1,16 @@
-"""Heads: what a conditional does with the numbers that a body computes for its variable.
-
-A body maps what is known to *parameters*, some for each variable; the head of the variable gives
-them a meaning: a density of values, how to draw one, what else the value could be, and how a value
-looks to the bodies of other variables. Everything that knows what kind of variable there is stands
-here; layouts, bodies, objectives and sampling ask the head.
-
-Shapes: ``*lead`` are variables, pairs or the like, then the parameters, then the batch.
-"""
+"""Heads for states: logits relative to the first state, or nothing where states are given."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
+from deltaai.conditionals.heads.base import Exploration, Head, LogDensity, Parameters, Values
 from deltaai.models import encode_states, num_features
 from deltaai.randomness import uniform
-
-Parameters = Float[Tensor, "*lead parameter batch"]
-Values = Int[Tensor, "*lead batch"]
-LogDensity = Float[Tensor, "*lead batch"]
-
-
-@dataclass(frozen=True)
-class Exploration:
-    """How drawing departs from the conditional itself.
-
-    Parameters
-    ----------
-    temperature : flattens the conditional if above one.
-    uniform_share : share of the uniform distribution mixed in.
-    """
-
-    temperature: float = 1.0
-    uniform_share: float = 0.0
-
-
-class Head(ABC):
-    """One kind of variable. Equal heads are evaluated together, so they compare by value."""
-
-    @property
-    @abstractmethod
-    def num_parameters(self) -> int:
-        """Numbers that a body gives for a variable."""
-
-    @property
-    @abstractmethod
-    def num_features(self) -> int:
-        """Numbers that stand for a value among the inputs of other variables."""
-
-    @abstractmethod
-    def log_density(self, parameters: Parameters, values: Values) -> LogDensity:
-        """Log q of values."""
-
-    @abstractmethod
-    def log_ratio(self, parameters: Parameters, values: Values, others: Values) -> LogDensity:
-        """Log q(value) - log q(other), for which no normaliser is needed."""
-
-    @abstractmethod
-    def sample(
-        self,
-        parameters: Parameters,
-        exploration: Exploration,
-        scale: Float[Tensor, "*lead batch"] | None,
-        generator: torch.Generator | None,
-    ) -> Values:
-        """Draw values.
-
-        Parameters
-        ----------
-        scale : inverse temperatures that differ between samples, in place of the one temperature.
-        """
-
-    @abstractmethod
-    def propose(self, values: Values, generator: torch.Generator | None) -> Values:
-        """Draw another value for each, to compare with."""
-
-    @abstractmethod
-    def encode(self, values: Values, dtype: torch.dtype) -> Float[Tensor, "*lead feature batch"]:
-        """Values as features."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +39,7 @@ class Categorical(Head):
         if self.num_states == 2:
             sign = values.to(parameters.dtype).mul(2).sub(1)
             return torch.nn.functional.logsigmoid(sign * parameters.squeeze(-2))
-        full = _with_first(parameters)
+        full = with_first(parameters)
         chosen = full.gather(-2, values.long().unsqueeze(-2)).squeeze(-2)
         return chosen - full.logsumexp(-2)
 
@@ -118,7 +47,7 @@ class Categorical(Head):
         """Difference of two logits."""
         if self.num_states == 2:
             return (values - others).to(parameters.dtype) * parameters.squeeze(-2)
-        full = _with_first(parameters)
+        full = with_first(parameters)
         here = full.gather(-2, values.long().unsqueeze(-2))
         there = full.gather(-2, others.long().unsqueeze(-2))
         return (here - there).squeeze(-2)
@@ -143,14 +72,19 @@ class Categorical(Head):
             if share:
                 second = second + share * (0.5 - second)
             return (threshold < second).long()
-        probabilities = torch.softmax(_with_first(parameters), dim=-2)
+        probabilities = torch.softmax(with_first(parameters), dim=-2)
         if share:
             probabilities = probabilities + share * (1 / self.num_states - probabilities)
         cumulative = probabilities.cumsum(-2)
         reached = cumulative[..., :-1, :] <= threshold.unsqueeze(-2) * cumulative[..., -1:, :]
         return reached.sum(-2)
 
-    def propose(self, values: Values, generator: torch.Generator | None) -> Values:
+    def propose(
+        self,
+        values: Values,
+        generator: torch.Generator | None,
+        parameters: Parameters | None = None,
+    ) -> Values:
         """Another state, uniform over those that are not there; the only one stays."""
         if self.num_states <= 2:
             return self.num_states - 1 - values
@@ -182,7 +116,7 @@ class GivenStates(Categorical):
         return self.log_density(parameters, values)
 
 
-def _with_first(parameters: Parameters) -> Float[Tensor, "*lead state batch"]:
+def with_first(parameters: Parameters) -> Float[Tensor, "*lead state batch"]:
     """Put the first state's logit, zero, in front."""
     shape = (*parameters.shape[:-2], 1, parameters.shape[-1])
     return torch.cat((parameters.new_zeros(shape), parameters), dim=-2)
