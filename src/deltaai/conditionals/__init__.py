@@ -20,12 +20,30 @@ from deltaai.conditionals.families import (
     register_family,
 )
 from deltaai.conditionals.flips import Activation
-from deltaai.conditionals.heads import Categorical, Exploration, GivenStates, Head
+from deltaai.conditionals.heads import (
+    REAL_HEADS,
+    Beta,
+    Categorical,
+    Exploration,
+    GivenStates,
+    Head,
+    Mixture,
+    Normal,
+    RealHead,
+    TruncatedNormal,
+    head_for,
+    register_head,
+)
 from deltaai.conditionals.informed import relative_slices
 from deltaai.conditionals.knowledge import FactorKnowledge, Inputs, Knowledge, NoKnowledge
 from deltaai.conditionals.layout import Block, Layout
 from deltaai.conditionals.local import LocalConditionals, gather_inputs
 from deltaai.conditionals.mae import MaskedAutoencoder
+from deltaai.conditionals.normal_given import (
+    bent_variables,
+    normal_places,
+    settled_variables,
+)
 from deltaai.conditionals.proposal import (
     Observed,
     Proposal,
@@ -41,7 +59,9 @@ from deltaai.conditionals.table import TableConditionals, exact_proposal
 __all__ = [
     "FAMILIES",
     "MOST_CONTEXT",
+    "REAL_HEADS",
     "Activation",
+    "Beta",
     "Block",
     "Categorical",
     "Conditionals",
@@ -61,24 +81,33 @@ __all__ = [
     "Layout",
     "LocalConditionals",
     "MaskedAutoencoder",
+    "Mixture",
     "NoKnowledge",
+    "Normal",
     "Observed",
     "Proposal",
+    "RealHead",
     "Stacked",
     "TableConditionals",
+    "TruncatedNormal",
+    "bent_variables",
     "build_conditionals",
     "evidence_layout",
     "exact_proposal",
     "fixed_evidence_layout",
     "gather_inputs",
+    "head_for",
     "inputs_of",
     "known_given",
     "known_under",
     "log_conditionals_of",
     "log_ratios_of",
+    "normal_places",
     "refuse_zeros",
     "register_family",
+    "register_head",
     "relative_slices",
+    "settled_variables",
     "uniform_weights",
     "without_vertices",
 ]

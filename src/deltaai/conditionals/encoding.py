@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from torch import Tensor
 
 from deltaai.conditionals.heads import Categorical, Head
+from deltaai.models import Columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +98,7 @@ class Encoding:
         return tuple(found)
 
     def encode(
-        self, columns: Int[Tensor, "var batch"], dtype: torch.dtype = torch.float32
+        self, columns: Columns, dtype: torch.dtype = torch.float32
     ) -> Float[Tensor, "row batch"]:
         """Encode full states, the row of zeros included."""
         features = torch.zeros(
@@ -116,7 +117,7 @@ class Encoding:
         self,
         features: Float[Tensor, "row *where batch"],
         variables: Int[Tensor, "some"],
-        states: Int[Tensor, "some batch"],
+        states: Num[Tensor, "some batch"],
         *where: Int[Tensor, "some"],
     ) -> None:
         """Encode the states of some variables, all with equal heads, in place.
@@ -133,9 +134,7 @@ class Encoding:
         for feature in range(head.num_features):
             features[(first + feature, *where)] = encoded[:, feature]
 
-    def propose(
-        self, columns: Int[Tensor, "var batch"], generator: torch.Generator | None
-    ) -> Int[Tensor, "var batch"]:
+    def propose(self, columns: Columns, generator: torch.Generator | None) -> Columns:
         """Another value for every variable; one that has no other keeps its own."""
         if len(self.alike) == 1:
             return self.alike[0].head.propose(columns, generator)

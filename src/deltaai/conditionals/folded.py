@@ -22,8 +22,6 @@ from deltaai.conditionals.informed import FactorTerms, Term
 from deltaai.conditionals.layout import Block, Layout
 from deltaai.models import FactorGroup
 
-LARGEST_ARITY = 2
-
 
 @dataclass(frozen=True, eq=False)
 class FoldedBlock:
@@ -66,7 +64,7 @@ def fold(
         folded = [_empty(block, dtype) for block in layout.blocks]
         for term in terms.terms:
             group = groups[term.group]
-            if group.arity > LARGEST_ARITY:
+            if term.is_wide:
                 continue
             tables = group.log_tables()[term.factors].movedim(term.place + 1, 1)
             relative = tables[:, 1:] - tables[:, :1]

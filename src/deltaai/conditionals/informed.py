@@ -10,17 +10,19 @@ with the weights of :mod:`deltaai.conditionals.folded` for some variables at a t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from torch import Tensor
 
 from deltaai.conditionals.base import Known
 from deltaai.conditionals.layout import Layout
-from deltaai.models import FactorGraph, FactorGroup
+from deltaai.models import Columns, FactorGraph, FactorGroup
+
+LARGEST_ARITY = 2  # of factors that are folded
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +36,7 @@ class Term:
     factors : which factors of the group.
     owners : that variable.
     slots : slot of (that variable, each other variable of the scope).
+    is_wide : whether they are too wide to be folded into weights, or no tables.
     """
 
     group: int
@@ -41,6 +44,7 @@ class Term:
     factors: Int[Tensor, "factor"]
     owners: Int[Tensor, "factor"]
     slots: Int[Tensor, "factor other"]
+    is_wide: bool = False
 
 
 class FactorTerms:
@@ -54,12 +58,12 @@ class FactorTerms:
 
     def __init__(self, model: FactorGraph, layout: Layout) -> None:
         self.layout = layout
-        self.terms = tuple(_terms(model, layout))
+        self.terms = tuple(terms_of(model, layout, lambda group, place: group.sizes[place] > 0))
 
     def logits(
         self,
         groups: tuple[FactorGroup, ...],
-        columns: Int[Tensor, "var batch"],
+        columns: Columns,
         known: Known,
         dtype: torch.dtype,
     ) -> Float[Tensor, "row batch"]:
@@ -79,8 +83,8 @@ class FactorTerms:
     def flipped_changes(
         self,
         groups: tuple[FactorGroup, ...],
-        columns: Int[Tensor, "var batch"],
-        alternatives: Int[Tensor, "var batch"],
+        columns: Columns,
+        alternatives: Columns,
         known: Known,
         dtype: torch.dtype,
     ) -> Float[Tensor, "flip batch"]:
@@ -110,7 +114,7 @@ class FactorTerms:
 def relative_slices(
     group: FactorGroup,
     factors: Int[Tensor, "factor"],
-    values: Int[Tensor, "arity factor batch"],
+    values: Num[Tensor, "arity factor batch"],
     place: int,
 ) -> Float[Tensor, "factor logit batch"]:
     """Log-factors for each state at ``place`` but the first, less that of the first."""
@@ -118,14 +122,21 @@ def relative_slices(
     return slices[:, 1:] - slices[:, :1]
 
 
-def _terms(model: FactorGraph, layout: Layout) -> Iterator[Term]:
+def terms_of(
+    model: FactorGraph, layout: Layout, is_wanted: Callable[[FactorGroup, int], bool]
+) -> Iterator[Term]:
+    """Factors that may enter the parameters of a variable, at places that are wanted."""
     for number, group in enumerate(model.groups):
         scopes = group.scopes.cpu().numpy()
+        is_wide = group.arity > LARGEST_ARITY or not group.has_tables
         for place in range(group.arity):
+            if not is_wanted(group, place):
+                continue
             others = [other for other in range(group.arity) if other != place]
             variable = scopes[:, [place] * len(others)]
-            slots = layout.slots_of(variable, scopes[:, others])
-            chosen = np.flatnonzero((slots >= 0).all(axis=1))
+            found = layout.slots_of(variable, scopes[:, others])
+            chosen = np.flatnonzero((found >= 0).all(axis=1))
             if len(chosen):
-                indices = (chosen, scopes[chosen, place], slots[chosen])
-                yield Term(number, place, *(torch.from_numpy(i).to(layout.device) for i in indices))
+                indices = (chosen, scopes[chosen, place], found[chosen])
+                factors, owners, slots = (torch.from_numpy(i).to(layout.device) for i in indices)
+                yield Term(number, place, factors, owners, slots, is_wide)

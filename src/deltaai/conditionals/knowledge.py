@@ -13,17 +13,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from torch import Tensor
 
 from deltaai.conditionals.base import Known
-from deltaai.conditionals.folded import LARGEST_ARITY, FoldedBlock, fold
+from deltaai.conditionals.chosen_factors import ChosenFactors, FactorsByMember
+from deltaai.conditionals.folded import FoldedBlock, fold
 from deltaai.conditionals.informed import FactorTerms, relative_slices
 from deltaai.conditionals.layout import Layout
-from deltaai.models import FactorGraph
+from deltaai.models import Columns, FactorGraph
 
 # Whether an input is known to each of some pairs: the same in all samples, or not.
 PairsKnown = Float[Tensor, "pair input"] | Float[Tensor, "pair input batch"] | None
@@ -36,7 +38,7 @@ class Knowledge(ABC):
 
     @abstractmethod
     def logits(
-        self, model: FactorGraph, columns: Int[Tensor, "var batch"], known: Known
+        self, model: FactorGraph, columns: Columns, known: Known
     ) -> Float[Tensor, "row batch"]:
         """What is known of every variable at full states."""
 
@@ -44,8 +46,8 @@ class Knowledge(ABC):
     def logits_and_flips(
         self,
         model: FactorGraph,
-        columns: Int[Tensor, "var batch"],
-        others: Int[Tensor, "var batch"],
+        columns: Columns,
+        others: Columns,
         known: Known,
     ) -> tuple[Float[Tensor, "row batch"], Float[Tensor, "flip batch"]]:
         """The same, and with each input in turn at its value in ``others``."""
@@ -90,13 +92,13 @@ class Inputs:
     block: int
     members: Int[Tensor, "pair"]
     features: Float[Tensor, "pair input feature batch"]
-    values: Int[Tensor, "cell batch"]
+    values: Num[Tensor, "cell batch"]
     cells: Int[Tensor, "pair input"]
     known: PairsKnown = None
 
     def at(
         self, pairs: Int[Tensor, "some"], inputs: Int[Tensor, "other some"]
-    ) -> Int[Tensor, "other some batch"]:
+    ) -> Num[Tensor, "other some batch"]:
         """Values of some inputs of some of the members."""
         cells = self.cells[pairs, inputs]
         chosen = self.values.index_select(0, cells.flatten())
@@ -117,7 +119,7 @@ class NoKnowledge(Knowledge):
         self.layout = layout
 
     def logits(
-        self, model: FactorGraph, columns: Int[Tensor, "var batch"], known: Known
+        self, model: FactorGraph, columns: Columns, known: Known
     ) -> Float[Tensor, "row batch"]:
         """Zeros."""
         return columns.new_zeros(self.layout.num_rows, columns.shape[1], dtype=model.dtype)
@@ -125,8 +127,8 @@ class NoKnowledge(Knowledge):
     def logits_and_flips(
         self,
         model: FactorGraph,
-        columns: Int[Tensor, "var batch"],
-        others: Int[Tensor, "var batch"],
+        columns: Columns,
+        others: Columns,
         known: Known,
     ) -> tuple[Float[Tensor, "row batch"], Float[Tensor, "flip batch"]]:
         """Zeros."""
@@ -145,25 +147,6 @@ class NoKnowledge(Knowledge):
         """Nothing."""
 
 
-@dataclass(frozen=True, eq=False)
-class WideFactors:
-    """Factors over too many variables to be folded that enter the logits of chosen members.
-
-    Parameters
-    ----------
-    group, factors : which they are.
-    place : where the variable whose logits they enter stands in their scope.
-    pairs : whose logits each enters.
-    inputs : at which input of that variable each variable of the scope is; at its own place any.
-    """
-
-    group: int
-    factors: Int[Tensor, "factor"]
-    place: int
-    pairs: Int[Tensor, "factor"]
-    inputs: Int[Tensor, "arity factor"]
-
-
 class FactorKnowledge(Knowledge):
     """Log-factors inside a variable and its known inputs.
 
@@ -179,17 +162,16 @@ class FactorKnowledge(Knowledge):
         self._folded: tuple[FactorGraph, tuple[FoldedBlock, ...]] | None = None
 
     def logits(
-        self, model: FactorGraph, columns: Int[Tensor, "var batch"], known: Known
+        self, model: FactorGraph, columns: Columns, known: Known
     ) -> Float[Tensor, "row batch"]:
         """Sum of the log-factors inside each variable and its known inputs."""
-        with torch.no_grad():
-            return self.terms.logits(model.groups, columns, known, model.dtype)
+        return self.terms.logits(model.groups, columns, known, model.dtype)
 
     def logits_and_flips(
         self,
         model: FactorGraph,
-        columns: Int[Tensor, "var batch"],
-        others: Int[Tensor, "var batch"],
+        columns: Columns,
+        others: Columns,
         known: Known,
     ) -> tuple[Float[Tensor, "row batch"], Float[Tensor, "flip batch"]]:
         """The sums at full states, and what a change of one input makes of them."""
@@ -207,28 +189,12 @@ class FactorKnowledge(Knowledge):
         block: int,
         members: Int[Tensor, "pair"],
         known: Float[Tensor, "pair input"] | None = None,
-    ) -> tuple[WideFactors, ...]:
+    ) -> tuple[ChosenFactors, ...]:
         """Find the wide factors that may enter the logits of the members."""
-        chosen = []
-        for wide in self._wide[block]:
-            # All (pair, factor) with the factor's variable at the pair: rows of varying length.
-            start, stop = wide.offsets[members], wide.offsets[members + 1]
-            count = stop - start
-            pairs = torch.arange(len(members), device=members.device).repeat_interleave(count)
-            before = (count.cumsum(0) - count)[pairs]
-            entry = start[pairs] + torch.arange(len(pairs), device=members.device) - before
-            inputs = wide.inputs[:, entry]
-            if known is not None:
-                is_inside = (known[pairs, inputs] > 0).all(0)
-                pairs, entry, inputs = pairs[is_inside], entry[is_inside], inputs[:, is_inside]
-            if len(pairs):
-                factors, place = wide.factors[entry], wide.place
-                inputs = torch.cat((inputs[:place], inputs[:1], inputs[place:]))
-                chosen.append(WideFactors(wide.group, factors, wide.place, pairs, inputs))
-        return tuple(chosen)
+        return self._wide.choose(block, members, known)
 
     def logits_at(
-        self, model: FactorGraph, chosen: tuple[WideFactors, ...], inputs: Inputs
+        self, model: FactorGraph, chosen: tuple[ChosenFactors, ...], inputs: Inputs
     ) -> Float[Tensor, "pair logit batch"]:
         """Log-factors inside chosen members and their known inputs."""
         with torch.no_grad():
@@ -240,7 +206,7 @@ class FactorKnowledge(Knowledge):
                 group = model.groups[wide.group]
                 slices = relative_slices(group, wide.factors, values, wide.place)
                 if mask is not None:
-                    slices = slices * mask[wide.pairs, wide.inputs].prod(0)[:, None]
+                    slices = slices * mask[wide.pairs, wide.others].prod(0)[:, None]
                 logits = logits.index_add(0, wide.pairs, slices)
             return logits
 
@@ -252,39 +218,7 @@ class FactorKnowledge(Knowledge):
             self._folded = kept
         return kept[1]
 
-    @property
-    def _wide(self) -> tuple[tuple[_ByMember, ...], ...]:
-        if not hasattr(self, "_kept_wide"):
-            self._kept_wide = _by_member(self.terms, self.layout)
-        return self._kept_wide
-
-
-@dataclass(frozen=True, eq=False)
-class _ByMember:
-    """Wide factors of one group and place, sorted by the member of a block that they are for."""
-
-    group: int
-    place: int
-    offsets: Int[Tensor, "member_plus_one"]
-    factors: Int[Tensor, "entry"]
-    inputs: Int[Tensor, "other entry"]
-
-
-def _by_member(terms: FactorTerms, layout: Layout) -> tuple[tuple[_ByMember, ...], ...]:
-    found: list[list[_ByMember]] = [[] for _ in layout.blocks]
-    for term in terms.terms:
-        if term.slots.shape[1] + 1 <= LARGEST_ARITY:
-            continue
-        where = layout.block_of[term.owners]
-        for number, block in enumerate(layout.blocks):
-            here = (where[:, 0] == number).nonzero().squeeze(1)
-            if not len(here):
-                continue
-            here = here[where[here, 1].argsort(stable=True)]
-            members = where[here, 1]
-            counts = torch.bincount(members, minlength=block.size)
-            offsets = torch.cat((counts.new_zeros(1), counts.cumsum(0)))
-            slots = term.slots[here] - block.first_slot - (members * block.num_inputs)[:, None]
-            entry = _ByMember(term.group, term.place, offsets, term.factors[here], slots.T)
-            found[number].append(entry)
-    return tuple(map(tuple, found))
+    @cached_property
+    def _wide(self) -> FactorsByMember:
+        wide = [term for term in self.terms.terms if term.is_wide]
+        return FactorsByMember(wide, self.layout)

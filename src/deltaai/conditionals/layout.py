@@ -162,6 +162,11 @@ class Layout:
         return len(self.heads)
 
     @cached_property
+    def is_discrete(self) -> bool:
+        """Whether all values are states."""
+        return not any(head.is_real for head in self.heads)
+
+    @cached_property
     def num_states(self) -> tuple[int, ...]:
         """Number of states of each variable, all of which must have some."""
         counts = []

@@ -14,16 +14,21 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 
 from deltaai.conditionals.base import Conditionals, Known
 from deltaai.conditionals.context import Context
+from deltaai.conditionals.gaussian_knowledge import GaussianKnowledge
+from deltaai.conditionals.heads import Exploration
 from deltaai.conditionals.knowledge import FactorKnowledge, Knowledge, NoKnowledge
 from deltaai.conditionals.layout import Layout
+from deltaai.conditionals.normal_given import normal_places, settled_variables
+from deltaai.conditionals.quadratic_knowledge import QuadraticKnowledge, SummedKnowledge
+from deltaai.conditionals.settled_knowledge import SettledKnowledge
 from deltaai.errors import ModelError, Setting
 from deltaai.graphs import Dag
-from deltaai.models import FactorGraph, Target
+from deltaai.models import Columns, FactorGraph, Target
 
 Observed = Bool[Tensor, "var batch"]
 
@@ -60,7 +65,7 @@ class Proposal:
         self.dtype = self.target.model.dtype if first is None else first.dtype
         refuse_zeros(self.model)
         if knowledge is True:
-            knowledge = FactorKnowledge(self.target.model, self.layout)
+            knowledge = knowledge_of(self.target, self.layout, self.dtype)
         self.knowledge = knowledge or NoKnowledge(self.layout)
 
     @property
@@ -77,6 +82,12 @@ class Proposal:
     def device(self) -> torch.device:
         """Where it is evaluated."""
         return self.layout.device
+
+    @property
+    def has_modes(self) -> bool:
+        """Whether real variables may have several modes, as far as is known before training."""
+        units = self.target.units
+        return units is not None and not units.has_one_mode
 
     @property
     def is_informed(self) -> bool:
@@ -122,28 +133,66 @@ class Proposal:
             context = self.conditionals.context_terms(self.context_network(given).T)
         return context.to(self.dtype)
 
-    def features(self, columns: Int[Tensor, "var batch"]) -> Float[Tensor, "feature_row batch"]:
+    @property
+    def value_dtype(self) -> torch.dtype:
+        """Type of values as they are drawn: whole numbers if all are states."""
+        return torch.long if self.layout.is_discrete else self.dtype
+
+    def anything(
+        self, num_columns: int, generator: torch.Generator | None
+    ) -> Num[Tensor, "var batch"]:
+        """Values of all variables that have nothing to do with p: uniform, or widely spread."""
+        shape = (self.layout.num_variables, num_columns)
+        columns = torch.zeros(shape, dtype=self.value_dtype, device=self.device)
+        wide = Exploration(1.0, 1.0)
+        for block in self.layout.blocks:
+            nothing = (block.size, block.num_logits, num_columns)
+            zeros = torch.zeros(nothing, dtype=self.dtype, device=self.device)
+            drawn = block.head.sample(zeros, wide, None, generator)
+            columns.index_copy_(0, block.variables, drawn.to(columns.dtype))
+        return columns
+
+    def propose(
+        self,
+        columns: Columns,
+        generator: torch.Generator | None,
+        known: Known = None,
+        given: Float[Tensor, "batch *feature"] | None = None,
+    ) -> Columns:
+        """Another value for every variable; real ones are drawn anew from their conditionals."""
+        if self.layout.is_discrete:
+            return self.layout.encoding.propose(columns, generator)
+        with torch.no_grad():
+            context = self.context_of(given)
+            logits = self.conditionals.logits(self.features(columns), known, context)
+            logits = logits + self.known_logits(columns, known)
+            others = columns.clone()
+            for block in self.layout.blocks:
+                values = columns.index_select(0, block.variables)
+                drawn = block.head.propose(values, generator, block.rows_of(logits))
+                others.index_copy_(0, block.variables, drawn.to(others.dtype))
+        return others
+
+    def features(self, columns: Columns) -> Float[Tensor, "feature_row batch"]:
         """Full states, encoded."""
         return self.layout.encoding.encode(columns, self.dtype)
 
     def log_changes(
         self,
-        columns: Int[Tensor, "var batch"],
-        others: Int[Tensor, "var batch"],
+        columns: Columns,
+        others: Columns,
         given: Float[Tensor, "batch *feature"] | None = None,
     ) -> Float[Tensor, "var batch"]:
         """Change of log p when one variable takes its value in ``others``, for each alone."""
         return self.target.log_changes(columns, others, self.dtype, given)
 
-    def known_logits(
-        self, columns: Int[Tensor, "var batch"], known: Known = None
-    ) -> Float[Tensor, "row batch"]:
+    def known_logits(self, columns: Columns, known: Known = None) -> Float[Tensor, "row batch"]:
         """What q knows of every variable before training, at full states."""
         return self.knowledge.logits(self.model, columns, known)
 
     def log_conditionals(
         self,
-        columns: Int[Tensor, "var batch"],
+        columns: Columns,
         known: Known = None,
         context: Context | None = None,
     ) -> Float[Tensor, "var batch"]:
@@ -153,7 +202,7 @@ class Proposal:
 
     def log_prob(
         self,
-        columns: Int[Tensor, "var batch"],
+        columns: Columns,
         known: Known = None,
         observed: Observed | None = None,
         context: Context | None = None,
@@ -168,8 +217,26 @@ class Proposal:
         return log_q.sum(0) if observed is None else (log_q * ~observed).sum(0)
 
 
+def knowledge_of(target: Target, layout: Layout, dtype: torch.dtype) -> Knowledge:
+    """What is known before training: log-factors inside the known, and normal densities if real."""
+    model, units = target.now(dtype), target.units
+    if layout.is_discrete:
+        return FactorKnowledge(model, layout)
+    if units is not None and units.has_one_mode and GaussianKnowledge.is_possible(model, layout):
+        touching = GaussianKnowledge(layout, units.anchor)
+        if all(group.is_quadratic or not group.arity or group.has_tables for group in model.groups):
+            return touching
+        places = normal_places(target.now(torch.float64))
+        settled = settled_variables(model, layout.inputs, places)
+        exact = QuadraticKnowledge(model, layout, places)
+        return SettledKnowledge(exact, touching, settled) if settled else touching
+    places = normal_places(target.now(torch.float64))
+    quadratic = QuadraticKnowledge(model, layout, places)
+    return SummedKnowledge(FactorKnowledge(model, layout), quadratic)
+
+
 def log_conditionals_of(
-    layout: Layout, logits: Float[Tensor, "row batch"], columns: Int[Tensor, "var batch"]
+    layout: Layout, logits: Float[Tensor, "row batch"], columns: Columns
 ) -> Float[Tensor, "var batch"]:
     """Log q of each variable's value, from the parameters of all heads in the layout's order."""
     result = logits.new_zeros(layout.num_variables, columns.shape[1])

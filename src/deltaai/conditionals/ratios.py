@@ -12,13 +12,14 @@ import importlib
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from deltaai.conditionals.base import Known
 from deltaai.conditionals.flips import is_worth_compiling, load_compiled, shared_out
 from deltaai.conditionals.layout import Layout
 from deltaai.conditionals.proposal import Observed
+from deltaai.models import Columns
 
 _UNITS = 4  # hidden units that take as long as the logarithm of a flip
 
@@ -27,8 +28,8 @@ def log_ratios_of(
     layout: Layout,
     logits: Float[Tensor, "row batch"],
     flips: Float[Tensor, "flip batch"],
-    columns: Int[Tensor, "var batch"],
-    others: Int[Tensor, "var batch"],
+    columns: Columns,
+    others: Columns,
     known: Known = None,
     observed: Observed | None = None,
 ) -> Float[Tensor, "var batch"]:
@@ -82,8 +83,8 @@ def _in_one_pass(
     layout: Layout,
     logits: Float[Tensor, "row batch"],
     flips: Float[Tensor, "flip batch"],
-    columns: Int[Tensor, "var batch"],
-    others: Int[Tensor, "var batch"],
+    columns: Columns,
+    others: Columns,
 ) -> Float[Tensor, "var batch"]:
     variables = layout.row_variable
     values = columns.index_select(0, variables).to(logits.dtype)

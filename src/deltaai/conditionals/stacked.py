@@ -14,12 +14,13 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from deltaai.conditionals.context import Context
 from deltaai.conditionals.flips import Activation, is_worth_compiling, load_compiled, shared_out
 from deltaai.conditionals.layout import Layout
+from deltaai.models import Columns
 
 _STRIDE = 16  # variables so many places apart follow each other, so that threads have equal work
 
@@ -109,7 +110,7 @@ class Stacked:
         chance: Float[Tensor, "var batch"],
         scale: Float[Tensor, "batch"],
         context: Context | None,
-    ) -> tuple[Int[Tensor, "var batch"], Float[Tensor, "var batch"]]:
+    ) -> tuple[Columns, Float[Tensor, "var batch"]]:
         """Draw all variables, parents first: their states and logits.
 
         Parameters
