@@ -8,6 +8,7 @@ from deltaai.objectives.delta import (
     delta_residuals,
     every_alternative,
     prepare_delta,
+    stepped,
 )
 from deltaai.objectives.gflownet import BalanceObjective
 from deltaai.objectives.learned_flow import BalanceName
@@ -25,6 +26,7 @@ from deltaai.objectives.registry import (
     register_objective,
 )
 from deltaai.objectives.sampled import SampledDeltaObjective, sampled_residuals
+from deltaai.objectives.score import ScoreObjective, score_residuals, slopes_of
 from deltaai.objectives.stochastic import (
     StochasticDeltaObjective,
     stochastic_delta_losses,
@@ -52,6 +54,7 @@ __all__ = [
     "ObjectiveSettings",
     "PathBatch",
     "SampledDeltaObjective",
+    "ScoreObjective",
     "StochasticDeltaObjective",
     "SubDagPlan",
     "SubDagPlanner",
@@ -65,6 +68,9 @@ __all__ = [
     "register_objective",
     "sample_sub_dags",
     "sampled_residuals",
+    "score_residuals",
+    "slopes_of",
+    "stepped",
     "stochastic_delta_losses",
     "stochastic_square",
     "sub_dag_residuals",

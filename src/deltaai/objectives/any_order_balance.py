@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from deltaai.errors import StateError
-from deltaai.models import FactorGraph, Target
+from deltaai.models import Columns, FactorGraph, Target
 from deltaai.objectives.balance import path_potentials
 from deltaai.objectives.learned_flow import LearnedFlow
 from deltaai.sampling import AnyOrderPolicy
@@ -40,8 +40,8 @@ class AnyOrderBatch:
         the objective is forward-looking.
     """
 
-    columns: Int[Tensor, "var batch"]
-    ranks: Int[Tensor, "var batch"]
+    columns: Columns
+    ranks: Columns
     log_rewards: Float[Tensor, "step batch"]
 
 
@@ -55,8 +55,8 @@ class AnyOrderObjective(LearnedFlow):
     def prepare(
         self,
         scorer: FactorGraph,
-        columns: Int[Tensor, "var batch"],
-        ranks: Int[Tensor, "var batch"],
+        columns: Columns,
+        ranks: Columns,
     ) -> AnyOrderBatch:
         """Compute the rewards of complete paths; the target comes in double precision."""
         if scorer.dtype != torch.float64:

@@ -17,11 +17,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from torch import Tensor
 
 from deltaai.conditionals import Known, Layout, Observed, Proposal, log_ratios_of
+from deltaai.models import Columns
 from deltaai.objectives.base import Objective
+from deltaai.randomness import uniform
 from deltaai.sampling import Paths
 
 
@@ -42,8 +44,8 @@ class DeltaBatch:
     context : what else is given with each column.
     """
 
-    columns: Int[Tensor, "var batch"]
-    alternatives: Int[Tensor, "var batch"]
+    columns: Columns
+    alternatives: Columns
     known: Known
     features: Float[Tensor, "feature_row batch"]
     flipped: Float[Tensor, "feature_row batch"]
@@ -62,8 +64,8 @@ class DeltaBatch:
 
 
 def every_alternative(
-    columns: Int[Tensor, "var batch"], num_states: Int[Tensor, "var"]
-) -> tuple[Int[Tensor, "var copies"], Int[Tensor, "var copies"]]:
+    columns: Columns, num_states: Int[Tensor, "var"]
+) -> tuple[Num[Tensor, "var copies"], Num[Tensor, "var copies"]]:
     """Repeat the states so that each variable takes each of its other values in one copy.
 
     Variables with fewer states than the most keep theirs in the copies left over, where their
@@ -77,8 +79,8 @@ def every_alternative(
 
 def prepare_delta(
     proposal: Proposal,
-    columns: Int[Tensor, "var batch"],
-    alternatives: Int[Tensor, "var batch"],
+    columns: Columns,
+    alternatives: Columns,
     known: Known = None,
     observed: Observed | None = None,
     context: Float[Tensor, "batch *feature"] | None = None,
@@ -128,21 +130,27 @@ class DeltaObjective(Objective[DeltaBatch]):
     Parameters
     ----------
     is_every_alternative : compare with every other value of a variable, not with one at random.
+    step : how far real variables are moved, in standard coordinates and either direction; by
+        default their other values are drawn anew from q.
     """
 
-    def __init__(self, *, is_every_alternative: bool = False) -> None:
+    def __init__(
+        self, *, is_every_alternative: bool = False, step: float | int | None = None
+    ) -> None:
         super().__init__()
-        self.is_every_alternative = is_every_alternative
+        self.is_every_alternative, self.step = is_every_alternative, step
 
     def prepare(
         self, proposal: Proposal, paths: Paths, generator: torch.Generator | None
     ) -> DeltaBatch:
         """Draw alternatives and compute what they and the states fix."""
-        if self.is_every_alternative:
+        if self.is_every_alternative and proposal.layout.is_discrete:
             columns, alternatives = every_alternative(paths.columns, proposal.target.num_states)
             copies = columns.shape[1] // max(paths.columns.shape[1], 1)
             return _prepare(proposal, _copied(paths, columns, copies), alternatives)
-        alternatives = proposal.layout.encoding.propose(paths.columns, generator)
+        alternatives = proposal.propose(paths.columns, generator, paths.known, paths.context)
+        if self.step is not None:
+            alternatives = stepped(proposal, paths.columns, alternatives, self.step, generator)
         return _prepare(proposal, paths, alternatives)
 
     def losses(self, proposal: Proposal, batch: DeltaBatch) -> Float[Tensor, "batch"]:
@@ -152,7 +160,7 @@ class DeltaObjective(Objective[DeltaBatch]):
 
     def drawn(self, batch: DeltaBatch) -> dict[str, Tensor]:
         """The alternatives, if they were drawn at random."""
-        return {} if self.is_every_alternative else {"alternatives": batch.alternatives}
+        return {} if self._has_every(batch.alternatives) else {"alternatives": batch.alternatives}
 
     def prepare_again(
         self,
@@ -162,20 +170,40 @@ class DeltaObjective(Objective[DeltaBatch]):
         generator: torch.Generator | None,
     ) -> DeltaBatch:
         """Prepare with the alternatives of a checkpoint."""
-        if self.is_every_alternative:
+        if "alternatives" not in drawn:
             return self.prepare(proposal, paths, generator)
         return _prepare(proposal, paths, drawn["alternatives"])
 
+    def _has_every(self, alternatives: Columns) -> bool:
+        """Whether they are all that there are, so that nothing was drawn."""
+        return self.is_every_alternative and not alternatives.is_floating_point()
 
-def _prepare(
-    proposal: Proposal, paths: Paths, alternatives: Int[Tensor, "var batch"]
-) -> DeltaBatch:
+
+def stepped(
+    proposal: Proposal,
+    columns: Columns,
+    others: Columns,
+    step: float | int,
+    generator: torch.Generator | None,
+) -> Columns:
+    """States with real variables moved by a step, to where there is room; others as they are."""
+    model = proposal.model
+    low, high = (bound.to(columns.dtype)[:, None] for bound in model.bounds)
+    chance = uniform(columns.shape, generator, dtype=torch.float32, device=columns.device)
+    there = columns + torch.where(chance < 0.5, step, -step)
+    back = 2 * columns - there
+    is_inside = (there >= low) & (there <= high)
+    moved = there.where(is_inside, back.clamp(low, high))
+    return moved.where(model.is_real[:, None], others)
+
+
+def _prepare(proposal: Proposal, paths: Paths, alternatives: Columns) -> DeltaBatch:
     return prepare_delta(
         proposal, paths.columns, alternatives, paths.known, paths.observed, paths.context
     )
 
 
-def _copied(paths: Paths, columns: Int[Tensor, "var copies"], copies: int) -> Paths:
+def _copied(paths: Paths, columns: Num[Tensor, "var copies"], copies: int) -> Paths:
     """The same paths several times over."""
     known, observed, context = paths.known, paths.observed, paths.context
     return replace(

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from deltaai.conditionals import Conditionals, DenseLayers, MaskedAutoencoder
+from deltaai.models import Columns
 
 # Rows that the network sees at once.
 _ROWS_AT_ONCE = 16384
@@ -62,7 +63,7 @@ class FlowNetwork(nn.Module):
     def forward(
         self,
         features: Float[Tensor, "feature_row batch"],
-        ranks: Int[Tensor, "var batch"],
+        ranks: Columns,
         num_set: Int[Tensor, "step batch"],
         given: Float[Tensor, "batch feature"] | None = None,
     ) -> Float[Tensor, "step batch"]:

@@ -20,6 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from deltaai.conditionals import Known, Observed, Proposal, log_conditionals_of
+from deltaai.models import Columns
 from deltaai.objectives.balance import path_potentials
 from deltaai.objectives.base import Objective
 from deltaai.objectives.flow import FlowNetwork
@@ -43,9 +44,9 @@ class FlowBatch:
     context : what else is given with each column.
     """
 
-    columns: Int[Tensor, "var batch"]
-    orders: Int[Tensor, "var batch"]
-    ranks: Int[Tensor, "var batch"]
+    columns: Columns
+    orders: Columns
+    ranks: Columns
     known: Known
     features: Float[Tensor, "feature_row batch"]
     known_logits: Float[Tensor, "row batch"]

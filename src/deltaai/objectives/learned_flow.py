@@ -14,11 +14,11 @@ import math
 from typing import Any, Literal, get_args
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from deltaai.errors import ConfigError, did_you_mean
-from deltaai.models import PartialEnergy, Target
+from deltaai.models import Columns, PartialEnergy, Target
 from deltaai.objectives.balance import (
     detailed_balance,
     sub_trajectory_balance,
@@ -77,8 +77,8 @@ class LearnedFlow(nn.Module):
     def log_rewards(
         self,
         target: Target,
-        columns: Int[Tensor, "var batch"],
-        ranks: Int[Tensor, "var batch"],
+        columns: Columns,
+        ranks: Columns,
         given: Float[Tensor, "batch *feature"] | None = None,
     ) -> Float[Tensor, "step batch"]:
         """Log R~ after each step; zero but for the last unless forward-looking.

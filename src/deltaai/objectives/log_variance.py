@@ -15,10 +15,11 @@ import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from deltaai.conditionals import Known, Observed, Proposal, log_conditionals_of
+from deltaai.models import Columns
 from deltaai.objectives.base import Objective
 from deltaai.sampling import Paths
 
@@ -39,7 +40,7 @@ class PathBatch:
     context : what else is given with each column.
     """
 
-    columns: Int[Tensor, "var batch"]
+    columns: Columns
     known: Known
     features: Float[Tensor, "feature_row batch"]
     known_logits: Float[Tensor, "row batch"]

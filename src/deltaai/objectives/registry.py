@@ -22,6 +22,7 @@ from deltaai.objectives.gflownet import BalanceObjective
 from deltaai.objectives.learned_flow import BalanceName
 from deltaai.objectives.log_variance import LogVarianceObjective
 from deltaai.objectives.sampled import SampledDeltaObjective
+from deltaai.objectives.score import ScoreObjective
 from deltaai.objectives.stochastic import StochasticDeltaObjective
 from deltaai.randomness import generator_of
 from deltaai.registry import add_entry, checked_callable, entry_of
@@ -42,6 +43,7 @@ class ObjectiveSettings:
     partition_rate, log_partition : learning rate of log Z, and what it is learned from.
     has_evidence : whether some variables are observed.
     seed : of what the objective draws when it is built.
+    step : how far real variables are moved; ``None`` for other values drawn anew.
     """
 
     is_every_alternative: bool = False
@@ -52,13 +54,14 @@ class ObjectiveSettings:
     log_partition: float | int = 0.0
     has_evidence: bool = False
     seed: int = 0
+    step: float | int | None = None
 
 
 ObjectiveBuilder = Callable[[Proposal, ObjectiveSettings], Objective[Any]]
 
 
 def _delta(proposal: Proposal, settings: ObjectiveSettings) -> Objective[Any]:
-    return DeltaObjective(is_every_alternative=settings.is_every_alternative)
+    return DeltaObjective(is_every_alternative=settings.is_every_alternative, step=settings.step)
 
 
 def _sampled(proposal: Proposal, settings: ObjectiveSettings) -> Objective[Any]:
@@ -67,6 +70,10 @@ def _sampled(proposal: Proposal, settings: ObjectiveSettings) -> Objective[Any]:
 
 def _stochastic(proposal: Proposal, settings: ObjectiveSettings) -> Objective[Any]:
     return StochasticDeltaObjective(is_every_alternative=settings.is_every_alternative)
+
+
+def _score(proposal: Proposal, settings: ObjectiveSettings) -> Objective[Any]:
+    return ScoreObjective(proposal)
 
 
 def _log_variance(proposal: Proposal, settings: ObjectiveSettings) -> Objective[Any]:
@@ -91,6 +98,7 @@ OBJECTIVES: dict[str, ObjectiveBuilder] = {
     "sampled": _sampled,
     "stochastic": _stochastic,
     "log-variance": _log_variance,
+    "score": _score,
     "tb": partial(_balance, "tb"),
     "db": partial(_balance, "db"),
     "subtb": partial(_balance, "subtb"),

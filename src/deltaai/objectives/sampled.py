@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from torch import Tensor
 
 from deltaai.conditionals import Inputs, Layout, Proposal, known_under
@@ -66,7 +66,7 @@ class SampledBatch:
 
     paths: Paths
     variables: Int[Tensor, "dag chosen"]
-    alternatives: Int[Tensor, "item sample"]
+    alternatives: Num[Tensor, "item sample"]
     log_ratio: Float[Tensor, "item sample"]
     features: Float[Tensor, "feature_row dag sample"]
     flipped: Float[Tensor, "feature_row dag sample"]
@@ -103,7 +103,7 @@ class SampledDeltaObjective(Objective[SampledBatch]):
         shape = (len(paths.dags), len(self.free))
         chance = uniform(shape, generator, dtype=torch.float32, device=self.free.device)
         variables = self.free[chance.argsort(1)[:, : self.num_chosen]]
-        others = proposal.layout.encoding.propose(paths.columns, generator)
+        others = proposal.propose(paths.columns, generator, paths.known, paths.context)
         dags = torch.arange(len(paths.dags), device=variables.device)[:, None]
         by_dag = others.view(-1, len(paths.dags), paths.each)
         return self._batch(proposal, paths, variables, by_dag[variables, dags].flatten(0, 1))
@@ -140,7 +140,7 @@ class SampledDeltaObjective(Objective[SampledBatch]):
         proposal: Proposal,
         paths: Paths,
         variables: Int[Tensor, "dag chosen"],
-        alternatives: Int[Tensor, "item sample"],
+        alternatives: Num[Tensor, "item sample"],
     ) -> SampledBatch:
         layout, shape = proposal.layout, (len(paths.dags), paths.each)
         dags = torch.arange(len(variables), device=variables.device).repeat_interleave(
@@ -271,7 +271,7 @@ def _known_of(
 
 
 def _with_knowledge(
-    proposal: Proposal, batch: SampledBatch, changed: Int[Tensor, "var dag sample"], part: Asked
+    proposal: Proposal, batch: SampledBatch, changed: Num[Tensor, "var dag sample"], part: Asked
 ) -> Asked:
     """The same, with what q knows before training."""
     layout, paths = proposal.layout, batch.paths

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Num
 from torch import Tensor
 
 from deltaai.conditionals import Context, Proposal
@@ -38,7 +38,8 @@ def sample_ancestrally(
     generator: torch.Generator | None = None,
     given: Given | None = None,
     context: Context | None = None,
-) -> tuple[Int[Tensor, "var dag sample"], Float[Tensor, "dag sample"]]:
+    is_evaluated: bool = True,
+) -> tuple[Num[Tensor, "var dag sample"], Float[Tensor, "dag sample"]]:
     """Draw samples in each order; also return log q of what was drawn.
 
     Parameters
@@ -50,6 +51,7 @@ def sample_ancestrally(
     given : evidence, and what each conditional sees, if the schedule is for that; the columns of
         the first order come first.
     context : what is given with each column, as every conditional sees it.
+    is_evaluated : whether log q is wanted; zeros are returned if it is not.
     """
     stacked = compiled_pass(proposal, schedule, num_samples, policy) if given is None else None
     if stacked is not None:
@@ -59,8 +61,12 @@ def sample_ancestrally(
     choose = policy.prepare(shape, generator, proposal.device)
     with torch.no_grad():
         partial = PartialStates(proposal, schedule, num_samples, given, context)
-        for due, log_prob in _filled(partial, schedule, choose):
-            log_q.index_add_(0, due.dags, log_prob)
+        if is_evaluated:
+            for due, log_prob in _filled(partial, schedule, choose):
+                log_q.index_add_(0, due.dags, log_prob)
+        else:
+            for due in _in_turn(schedule):
+                partial.put(due, choose)
     return partial.states.view(proposal.layout.num_variables, *shape), log_q
 
 
@@ -72,7 +78,7 @@ def sample_with_conditionals(
     policy: Policy,
     generator: torch.Generator | None = None,
     given: Given | None = None,
-) -> tuple[Int[Tensor, "var dag sample"], Float[Tensor, "var dag sample"]]:
+) -> tuple[Num[Tensor, "var dag sample"], Float[Tensor, "var dag sample"]]:
     """Draw the same samples; also return log q of each variable, zero where it is observed."""
     shape = (proposal.layout.num_variables, schedule.num_dags, num_samples)
     choose = policy.prepare(shape[1:], generator, proposal.device)
@@ -88,8 +94,13 @@ def _filled(
     partial: PartialStates, schedule: Schedule, choose: Choose
 ) -> Iterator[tuple[Due, Float[Tensor, "pair sample"]]]:
     """Fill states in, level by level: what was due, and its log q, zero where it is observed."""
+    for due in _in_turn(schedule):
+        log_prob, is_given = partial.fill(due, choose)
+        yield due, log_prob if is_given is None else log_prob.masked_fill(is_given, 0)
+
+
+def _in_turn(schedule: Schedule) -> Iterator[Due]:
+    """What is due, level by level."""
     for level in schedule.levels:
         look()
-        for due in level:
-            log_prob, is_given = partial.fill(due, choose)
-            yield due, log_prob if is_given is None else log_prob.masked_fill(is_given, 0)
+        yield from level

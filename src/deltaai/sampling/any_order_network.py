@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from deltaai.conditionals import DenseLayers, Encoding, uniform_weights
 from deltaai.errors import ModelError
+from deltaai.models import Columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +119,7 @@ class AnyOrderNetwork(nn.Module):
         )
 
     def features(
-        self, columns: Int[Tensor, "var batch"], is_set: Bool[Tensor, "batch var"]
+        self, columns: Columns, is_set: Bool[Tensor, "batch var"]
     ) -> Float[Tensor, "batch row"]:
         """Encode partial states, one row each; unset variables are zero whatever their value."""
         encoded = self.encoding.encode(columns, self.heads.dtype)[:-1].T

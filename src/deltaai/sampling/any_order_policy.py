@@ -18,10 +18,11 @@ import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from deltaai.errors import StateError
+from deltaai.models import Columns
 from deltaai.sampling.any_order_network import AnyOrderNetwork
 from deltaai.sampling.policies import ON_POLICY, Policy
 
@@ -53,7 +54,7 @@ class AnyOrderPolicy(AnyOrderNetwork):
     @torch.no_grad()
     def sample(
         self, num_samples: int, policy: Policy = ON_POLICY, generator: torch.Generator | None = None
-    ) -> tuple[Int[Tensor, "var batch"], Int[Tensor, "var batch"]]:
+    ) -> tuple[Columns, Columns]:
         """Draw complete states; also return the rank of each variable in its sample's order.
 
         The temperature divides all logits of a step, and the uniform share is spread evenly over
@@ -84,8 +85,8 @@ class AnyOrderPolicy(AnyOrderNetwork):
 
     @torch.no_grad()
     def sample_backward(
-        self, columns: Int[Tensor, "var batch"], generator: torch.Generator | None = None
-    ) -> Int[Tensor, "var batch"]:
+        self, columns: Columns, generator: torch.Generator | None = None
+    ) -> Columns:
         """Draw, for complete states, orders in which they could have been set, from P_B."""
         self._check(columns)
         if not self.is_backward_learned:
@@ -109,8 +110,8 @@ class AnyOrderPolicy(AnyOrderNetwork):
 
     def log_paths(
         self,
-        columns: Int[Tensor, "var batch"],
-        ranks: Int[Tensor, "var batch"],
+        columns: Columns,
+        ranks: Columns,
         *,
         flow: bool = False,
     ) -> LogPaths:
@@ -145,7 +146,7 @@ class AnyOrderPolicy(AnyOrderNetwork):
     @torch.no_grad()
     def log_prob(
         self,
-        columns: Int[Tensor, "var batch"],
+        columns: Columns,
         num_paths: int,
         generator: torch.Generator | None = None,
     ) -> Float[Tensor, "batch"]:

@@ -8,10 +8,11 @@ by p~, so the mean weight is an unbiased estimate of Z given the evidence.
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from deltaai.conditionals import Proposal
+from deltaai.models import Columns
 from deltaai.resampling import resampled
 from deltaai.sampling.levels import Schedule
 from deltaai.sampling.partial_states import PartialStates
@@ -26,7 +27,7 @@ def sample_sequentially(
     num_groups: int,
     *,
     generator: torch.Generator | None = None,
-) -> tuple[Int[Tensor, "var batch"], Float[Tensor, "batch"], Float[Tensor, "batch"]]:
+) -> tuple[Columns, Float[Tensor, "batch"], Float[Tensor, "batch"]]:
     """Draw groups of particles, resampling them on the way within their group.
 
     Parameters

@@ -9,11 +9,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Int
-from torch import Tensor
 
 from deltaai.conditionals import Observed
 from deltaai.errors import ConfigError, Setting
+from deltaai.models import Columns
 from deltaai.randomness import integers, uniform
 
 _EMPTY_SHARE = 0.1  # of columns, without evidence
@@ -23,13 +22,11 @@ class EvidenceKind(ABC):
     """Draws which variables of likely states are evidence."""
 
     @abstractmethod
-    def choose(
-        self, columns: Int[Tensor, "var batch"], generator: torch.Generator | None
-    ) -> Observed:
+    def choose(self, columns: Columns, generator: torch.Generator | None) -> Observed:
         """Say which variables are observed in each column."""
 
     @abstractmethod
-    def usual(self, columns: Int[Tensor, "var batch"]) -> Observed:
+    def usual(self, columns: Columns) -> Observed:
         """Say what is observed when q is judged in the course of training."""
 
 
@@ -51,9 +48,7 @@ class AnyEvidence(EvidenceKind):
             )
         self.most_observed = most_observed
 
-    def choose(
-        self, columns: Int[Tensor, "var batch"], generator: torch.Generator | None
-    ) -> Observed:
+    def choose(self, columns: Columns, generator: torch.Generator | None) -> Observed:
         """Take as many variables as a random number says, none at all in some columns."""
         size, device = columns.shape[1], columns.device
         number = integers(self.most_observed + 1, (size,), generator, device)
@@ -62,7 +57,7 @@ class AnyEvidence(EvidenceKind):
         chances = uniform(columns.shape, generator, dtype=torch.float32, device=device)
         return chances.argsort(0).argsort(0) < number
 
-    def usual(self, columns: Int[Tensor, "var batch"]) -> Observed:
+    def usual(self, columns: Columns) -> Observed:
         """Nothing."""
         return torch.zeros_like(columns, dtype=torch.bool)
 
@@ -78,13 +73,11 @@ class FixedEvidence(EvidenceKind):
     def __init__(self, variables: Sequence[int]) -> None:
         self.variables = tuple(variables)
 
-    def choose(
-        self, columns: Int[Tensor, "var batch"], generator: torch.Generator | None
-    ) -> Observed:
+    def choose(self, columns: Columns, generator: torch.Generator | None) -> Observed:
         """Take the same variables in all columns."""
         return self.usual(columns)
 
-    def usual(self, columns: Int[Tensor, "var batch"]) -> Observed:
+    def usual(self, columns: Columns) -> Observed:
         """The variables."""
         observed = torch.zeros_like(columns, dtype=torch.bool)
         observed[list(self.variables)] = True

@@ -7,7 +7,7 @@ becomes of the probabilities of what was drawn is the loop's.
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Num, Shaped
 from torch import Tensor
 
 from deltaai.conditionals import Context, Inputs, Proposal
@@ -45,11 +45,12 @@ class PartialStates:
         self.observed: Bool[Tensor, "cell sample"] | None = None
         self.known: Float[Tensor, "slot dag sample"] | None = None
         if given is None:
-            self.states = torch.zeros(cells, num_samples, dtype=torch.long, device=device)
+            dtype = proposal.value_dtype
+            self.states = torch.zeros(cells, num_samples, dtype=dtype, device=device)
             num_rows = (encoding.num_rows + 1) * schedule.num_dags
             self.features = torch.zeros(num_rows, num_samples, dtype=proposal.dtype, device=device)
         else:
-            states = given.columns.where(given.observed, 0).long()
+            states = given.columns.where(given.observed, 0).to(proposal.value_dtype)
             features = proposal.features(states)
             features[:-1] *= given.observed[encoding.owners]  # the rest is not there yet
             self.states = states.reshape(cells, num_samples)
@@ -86,9 +87,17 @@ class PartialStates:
         -------
         Log q of what is there now, of q itself whatever the policy, and where it was observed.
         """
+        logits, drawn, is_given = self.put(due, choose)
+        head = self.proposal.layout.blocks[due.block].head
+        return head.log_density(logits, drawn), is_given
+
+    def put(
+        self, due: Due, choose: Choose
+    ) -> tuple[Tensor, Num[Tensor, "pair sample"], Bool[Tensor, "pair sample"] | None]:
+        """Draw what is due where it is not observed; return logits, values, and where it was."""
         head = self.proposal.layout.blocks[due.block].head
         logits = self.logits(due)
-        drawn, is_given = choose(head, logits, due.dags), None
+        drawn, is_given = choose(head, logits, due.dags).to(self.states.dtype), None
         if self.observed is not None:
             is_given = _rows(self.observed, due.cells)
             drawn = _rows(self.states, due.cells).where(is_given, drawn)
@@ -96,7 +105,7 @@ class PartialStates:
         num_rows, num_samples = self.features.shape
         by_dag = self.features.view(num_rows // self.num_dags, self.num_dags, num_samples)
         self.proposal.layout.encoding.write(by_dag, due.variables, drawn, due.dags)
-        return head.log_density(logits, drawn), is_given
+        return logits, drawn, is_given
 
     def keep(self, index: Int[Tensor, "sample"]) -> None:
         """Replace every sample by another; evidence must be the same in both."""

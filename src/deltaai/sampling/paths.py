@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from deltaai.conditionals import Known, Observed
 from deltaai.graphs import Dag
+from deltaai.models import Columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +25,7 @@ class Given:
     known : which inputs each conditional sees; ``None`` for all that it has.
     """
 
-    columns: Int[Tensor, "var batch"]
+    columns: Columns
     observed: Observed
     known: Known = None
 
@@ -45,7 +46,7 @@ class Paths:
     each_evidence : how many columns in a row share their evidence.
     """
 
-    columns: Int[Tensor, "var batch"]
+    columns: Columns
     dags: tuple[Dag, ...]
     known: Known = None
     observed: Observed | None = None
@@ -73,7 +74,7 @@ class Paths:
             context=None if context is None else context[index],
         )
 
-    def orders(self) -> Int[Tensor, "var batch"]:
+    def orders(self) -> Columns:
         """Variables of each state in the order in which they are set: observed ones come first."""
         by_dag = torch.from_numpy(np.array([dag.order for dag in self.dags], dtype=np.int64)).T
         orders = by_dag.to(self.columns.device).repeat_interleave(self.each, dim=1)
@@ -82,6 +83,6 @@ class Paths:
         ranks = orders.argsort(0)
         return torch.where(self.observed, ranks, ranks + len(ranks)).argsort(0)
 
-    def ranks(self) -> Int[Tensor, "var batch"]:
+    def ranks(self) -> Columns:
         """Place of each variable in its state's order."""
         return self.orders().argsort(0)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from torch import Tensor
 
 from deltaai.conditionals import Exploration, Head
@@ -52,7 +52,7 @@ class Policy:
 
         def choose(
             head: Head, logits: Float[Tensor, "pair logit sample"], dags: Int[Tensor, "pair"]
-        ) -> Int[Tensor, "pair sample"]:
+        ) -> Num[Tensor, "pair sample"]:
             scales = None if scale is None else scale.to(logits.dtype)[dags]
             return head.sample(logits, exploration, scales, generator)
 

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Num
 from torch import Tensor
 
 from deltaai.conditionals import Observed, Proposal, known_given, known_under
 from deltaai.graphs import Dag
+from deltaai.models import Columns
 from deltaai.randomness import uniform
 from deltaai.sampling.ancestral import sample_ancestrally
 from deltaai.sampling.evidence import EvidenceKind, FixedEvidence
@@ -124,7 +125,7 @@ class Source:
 
     def paths(
         self,
-        columns: Int[Tensor, "var batch"],
+        columns: Columns,
         observed: Observed | None = None,
         each_evidence: int = 1,
         context: Float[Tensor, "batch *feature"] | None = None,
@@ -135,7 +136,7 @@ class Source:
 
     def usual(
         self, proposal: Proposal, num_samples: int, generator: torch.Generator
-    ) -> tuple[Int[Tensor, "var batch"], Float[Tensor, "batch"]]:
+    ) -> tuple[Columns, Float[Tensor, "batch"]]:
         """States by q as it is, given the evidence that it is judged with; also their log q."""
         each, column = max(num_samples // len(self.dags), 1), None
         if self.evidence is not None:
@@ -154,9 +155,9 @@ class Source:
         self,
         proposal: Proposal,
         each: int,
-        column: Int[Tensor, "var 1"] | None,
+        column: Num[Tensor, "var 1"] | None,
         generator: torch.Generator,
-    ) -> tuple[Int[Tensor, "var batch"], Float[Tensor, "batch"]]:
+    ) -> tuple[Columns, Float[Tensor, "batch"]]:
         """Some of these states for each order."""
         assert self.schedule is not None
         given = None
@@ -187,7 +188,7 @@ class Source:
         given: Given | None,
         generator: torch.Generator,
         context: Float[Tensor, "batch *feature"] | None = None,
-    ) -> Int[Tensor, "var batch"]:
+    ) -> Columns:
         """Full states: those of q, given the evidence, or those that the evidence was taken of."""
         assert self.schedule is not None
         from_elsewhere = None
@@ -209,6 +210,7 @@ class Source:
             generator=generator,
             given=given,
             context=seen,
+            is_evaluated=False,
         )
         drawn = columns.flatten(1)
         if from_elsewhere is None:
@@ -225,7 +227,7 @@ class Source:
         generator: torch.Generator,
         context: Float[Tensor, "batch *feature"] | None,
         candidates: int,
-    ) -> Int[Tensor, "var batch"]:
+    ) -> Columns:
         """Full states of q, each one of several, by weight; the first one where it is tempered."""
         assert self.schedule is not None
         num_tempered = policy.num_tempered or 0
@@ -248,7 +250,7 @@ class Source:
 
     def _evidence_values(
         self, proposal: Proposal, each: int, generator: torch.Generator
-    ) -> Int[Tensor, "var batch"]:
+    ) -> Columns:
         """Likely states that evidence is taken of; in a share of the columns, uniform ones."""
         batch = each * len(self.dags)
         if self.values is not None:
@@ -257,33 +259,41 @@ class Source:
             columns = self._likely.draw(proposal, batch, generator)
         else:
             columns = self._unconditional(proposal, each, generator)
-        device, num_states = columns.device, proposal.model.num_states
-        chance = uniform(columns.shape, generator, dtype=torch.float32, device=device)
-        anything = (chance * num_states[:, None]).long()
+        device = columns.device
+        if proposal.layout.is_discrete:
+            num_states = proposal.model.num_states
+            chance = uniform(columns.shape, generator, dtype=torch.float32, device=device)
+            anything = (chance * num_states[:, None]).long()
+        else:
+            anything = proposal.anything(batch, generator)
         chance = uniform((batch,), generator, dtype=torch.float32, device=device)
         return anything.where(chance < _UNIFORM_SHARE, columns)
 
-    def _unconditional(
-        self, proposal: Proposal, each: int, generator: torch.Generator
-    ) -> Int[Tensor, "var batch"]:
+    def _unconditional(self, proposal: Proposal, each: int, generator: torch.Generator) -> Columns:
         """States of q without evidence."""
         assert self.schedule is not None
         shape = (proposal.layout.num_variables, each * len(self.dags))
         nothing = torch.zeros(shape, dtype=torch.bool, device=proposal.device)
-        given = Given(nothing.long(), nothing, self.known(nothing))
+        given = Given(nothing.to(proposal.value_dtype), nothing, self.known(nothing))
         columns, _ = sample_ancestrally(
-            proposal, self.schedule, each, policy=ON_POLICY, generator=generator, given=given
+            proposal,
+            self.schedule,
+            each,
+            policy=ON_POLICY,
+            generator=generator,
+            given=given,
+            is_evaluated=False,
         )
         return columns.flatten(1)
 
-    def _one_evidence(self, proposal: Proposal, generator: torch.Generator) -> Int[Tensor, "var 1"]:
+    def _one_evidence(self, proposal: Proposal, generator: torch.Generator) -> Num[Tensor, "var 1"]:
         """Values of the evidence that q is judged with: those of the first chain, or row."""
         likely = self.values or self._likely
         if likely is None:
             shape = (proposal.layout.num_variables, 1)
-            return torch.zeros(shape, dtype=torch.long, device=proposal.device)
+            return torch.zeros(shape, dtype=proposal.value_dtype, device=proposal.device)
         if isinstance(likely, ChainValues) and likely.chains is not None:
-            return likely.chains.columns[:, :1].long().to(proposal.device)
+            return likely.chains.columns[:, :1].to(proposal.device, proposal.value_dtype)
         return likely.draw(proposal, 1, generator)
 
     # -- checkpoints ---------------------------------------------------------------------------

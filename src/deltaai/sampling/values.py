@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Num
 from torch import Tensor
 
 from deltaai.conditionals import Proposal
-from deltaai.mcmc import ChainState, GibbsKernel
-from deltaai.models import FactorGraph, on_cpu
+from deltaai.mcmc import ChainState, GibbsKernel, HamiltonianKernel, Kernel
+from deltaai.models import Columns, FactorGraph, on_cpu
 from deltaai.randomness import integers
 
 _SWEEPS = 5  # of the chains between draws
@@ -26,9 +26,7 @@ class Values(ABC):
     """Full states from somewhere."""
 
     @abstractmethod
-    def draw(
-        self, proposal: Proposal, size: int, generator: torch.Generator
-    ) -> Int[Tensor, "var batch"]:
+    def draw(self, proposal: Proposal, size: int, generator: torch.Generator) -> Columns:
         """Full states, not given any evidence."""
 
     def state(self) -> dict[str, Any]:
@@ -47,37 +45,43 @@ class DataValues(Values):
     rows : full states, one row each.
     """
 
-    def __init__(self, rows: Int[Tensor, "row var"]) -> None:
+    def __init__(self, rows: Num[Tensor, "row var"]) -> None:
         self.rows = rows
 
-    def draw(
-        self, proposal: Proposal, size: int, generator: torch.Generator
-    ) -> Int[Tensor, "var batch"]:
+    def draw(self, proposal: Proposal, size: int, generator: torch.Generator) -> Columns:
         """Rows with replacement."""
         chosen = integers(len(self.rows), (size,), generator, self.rows.device)
-        return self.rows[chosen].T.long().contiguous().to(proposal.device)
+        columns = self.rows[chosen].T.contiguous()
+        return columns.to(proposal.device, proposal.value_dtype)
+
+
+def _kernel_of(model: FactorGraph) -> Kernel[Any]:
+    return GibbsKernel(model) if model.is_discrete else HamiltonianKernel(model)
 
 
 class ChainValues(Values):
-    """Gibbs chains of the target that go on from draw to draw, at its temperature, on the CPU."""
+    """Chains of the target that go on from draw to draw, at its temperature, on the CPU.
+
+    They are Gibbs chains where all variables have states, and Hamiltonian ones elsewhere.
+    """
 
     def __init__(self) -> None:
         self.chains: ChainState | None = None
-        self._kernel: tuple[FactorGraph, GibbsKernel] | None = None
+        self._kernel: tuple[FactorGraph, Kernel[Any]] | None = None
 
-    def draw(
-        self, proposal: Proposal, size: int, generator: torch.Generator
-    ) -> Int[Tensor, "var batch"]:
+    def draw(self, proposal: Proposal, size: int, generator: torch.Generator) -> Columns:
         """Where the chains stand after some sweeps."""
         target = proposal.target.untempered.now(torch.float64)
         if self._kernel is None or self._kernel[0] is not target:  # p has moved
-            self._kernel = target, GibbsKernel(on_cpu(target))
+            self._kernel = target, _kernel_of(on_cpu(target))
         kernel = self._kernel[1]
         if self.chains is None or self.chains.num_chains != size:
             self.chains = kernel.init(size, generator)
+        elif not isinstance(kernel, GibbsKernel):  # it keeps more than where chains are
+            self.chains = kernel.init(size, generator, self.chains.states)
         for _ in range(_SWEEPS):
             self.chains, _ = kernel.step(self.chains, generator, proposal.target.beta)
-        return self.chains.columns.long().to(proposal.device)
+        return self.chains.columns.to(proposal.device, proposal.value_dtype)
 
     def state(self) -> dict[str, Any]:
         """Where the chains stand."""

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from deltaai.conditionals import refuse_zeros
 from deltaai.errors import ModelError, TrainingError
 from deltaai.importance import ImportanceEstimate, estimate_from_log_weights
-from deltaai.models import FactorGraph, Target
+from deltaai.models import Columns, FactorGraph, Target
 from deltaai.objectives import AnyOrderObjective
 from deltaai.sampling import AnyOrderPolicy, Policy
 from deltaai.training.task import Task
@@ -80,7 +80,7 @@ class AnyOrderTask(Task):
         self.beta = beta
         self._prepare(columns, ranks)
 
-    def _prepare(self, columns: Int[Tensor, "var batch"], ranks: Int[Tensor, "var batch"]) -> None:
+    def _prepare(self, columns: Columns, ranks: Columns) -> None:
         scorer = self.target.tempered(self.beta).now(torch.float64)
         self.batch = self.objective.prepare(scorer, columns, ranks)
 

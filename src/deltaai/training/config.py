@@ -81,6 +81,8 @@ class TrainingConfig:
     values_share : share of the states that data or chains make up; q draws the others.
     alternatives : with more than two states, compare each state with ``"one"`` other value of every
         variable, drawn at random, or with ``"all"``.
+    step_size : how far real variables are moved to be compared, in units of their own width; by
+        default their other values are drawn anew from q.
     policy : what draws the training states. ``"on-policy"`` is q itself, ``"tempered"`` is q with
         logits divided by ``temperature``, ``"annealed"`` lets that fall to 1 over the
         ``anneal_steps``, ``"uniform"`` ignores q. The mixtures take the uniform,
@@ -125,6 +127,7 @@ class TrainingConfig:
     values: ValuesFrom = "q"
     values_share: float | int = 1.0
     alternatives: Alternatives = "one"
+    step_size: float | int | None = None
     policy: Policy = "on-policy"
     temperature: float | int = 1.0
     exploration: float | int = 0.0
@@ -159,7 +162,7 @@ class TrainingConfig:
         object.__setattr__(self, "seed", checked_seed(self.seed))
         for name in ("learning_rate", "polish_rate", "partition_rate", "decay", "temperature"):
             self._check_number(name)
-        for name in ("gradient_clip", "time_limit", "target_kl"):
+        for name in ("gradient_clip", "time_limit", "target_kl", "step_size"):
             if getattr(self, name) is not None:
                 self._check_number(name)
         # Not zero: a target with forbidden states would multiply minus infinity by it.

@@ -92,6 +92,7 @@ def objective_of(
         log_partition=config.log_partition,
         has_evidence=has_evidence,
         seed=config.seed,
+        step=config.step_size,
     )
     return build_objective(config.objective, proposal, settings)
 
