@@ -7,11 +7,16 @@ from deltaai.exact.callable_folder import CallableFolder
 from deltaai.exact.conditioning import ConditionedInference
 from deltaai.exact.cutset import Cutset, cutset_of, find_cutset
 from deltaai.exact.enumeration import Enumeration
+from deltaai.exact.gaussian.assembly import gaussian_field, not_gaussian
+from deltaai.exact.gaussian.field import GaussianField
+from deltaai.exact.gaussian.fill import GaussianCost, gaussian_cost, gaussian_elimination
+from deltaai.exact.gaussian.inference import GaussianInference
+from deltaai.exact.gaussian.rows import GaussianRows, gaussian_given
 from deltaai.exact.inference import (
     ExactInference,
-    MostLikely,
     exact,
     exact_conditionals,
+    refuse_real,
 )
 from deltaai.exact.joints import joint_marginal, joint_of, refuse_large
 from deltaai.exact.log_tables import (
@@ -24,6 +29,7 @@ from deltaai.exact.log_tables import (
     sorted_tables,
 )
 from deltaai.exact.memory import ExactCost, exact_cost
+from deltaai.exact.most_likely import MostLikely
 from deltaai.exact.remainder import Remainder
 from deltaai.exact.rows.answers import ExpectedCounts, RowAnswers
 from deltaai.exact.rows.engine import RowInference
@@ -36,6 +42,10 @@ __all__ = [
     "ExactCost",
     "ExactInference",
     "ExpectedCounts",
+    "GaussianCost",
+    "GaussianField",
+    "GaussianInference",
+    "GaussianRows",
     "LogTable",
     "MostLikely",
     "Remainder",
@@ -49,11 +59,17 @@ __all__ = [
     "exact_conditionals",
     "exact_cost",
     "find_cutset",
+    "gaussian_cost",
+    "gaussian_elimination",
+    "gaussian_field",
+    "gaussian_given",
     "joint_marginal",
     "joint_of",
     "log_marginalise",
     "log_sum_first",
+    "not_gaussian",
     "refuse_large",
+    "refuse_real",
     "sorted_tables",
 ]
 

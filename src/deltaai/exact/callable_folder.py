@@ -12,13 +12,14 @@ import inspect
 from types import ModuleType
 from typing import Any
 
+from deltaai.exact.gaussian.inference import GaussianInference
 from deltaai.exact.inference import ExactInference, exact
 
 
 class CallableFolder(ModuleType):
     """The type of the module ``deltaai.exact``; to call it is to call :func:`exact`."""
 
-    def __call__(self, *arguments: Any, **named: Any) -> ExactInference:  # noqa: ANN401
+    def __call__(self, *arguments: Any, **named: Any) -> ExactInference | GaussianInference:  # noqa: ANN401
         """Prepare exact inference; see :func:`exact`."""
         return exact(*arguments, **named)
 

@@ -25,8 +25,9 @@ import torch
 from deltaai.budget import default_memory_limit
 from deltaai.errors import EvidenceError, ImpossibleEvidenceError, MemoryLimitError
 from deltaai.exact.cutset import Cutset
-from deltaai.exact.inference import ExactInference, MostLikely
+from deltaai.exact.inference import ExactInference
 from deltaai.exact.memory import exact_cost
+from deltaai.exact.most_likely import MostLikely
 from deltaai.exact.partial_answers import PartialAnswer, PartialBest, Span
 from deltaai.graphs import Elimination, best_elimination, eliminate
 from deltaai.models import FactorGraph, Reduction, StateIndex, on_cpu, propagate_zeros
@@ -111,7 +112,7 @@ class ConditionedInference:
             self._progress(1.0)
         if best is None:
             raise _contradiction()
-        numbers = [v.states.index(best.labels[v.name]) for v in self.model.variables]
+        numbers = [v.states.index(str(best.labels[v.name])) for v in self.model.variables]
         labels = {v.name: best.labels[v.name] for v in self.model.variables}
         state = torch.tensor(numbers, dtype=torch.long, device=self._device)
         return MostLikely(labels, state, best.log_score)

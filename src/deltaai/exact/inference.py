@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 import torch
@@ -26,10 +26,18 @@ from deltaai.arguments import (
 )
 from deltaai.budget import Budget, default_memory_limit
 from deltaai.display import Card, Shown, plural
-from deltaai.errors import GraphError, ImpossibleEvidenceError, MemoryLimitError, format_bytes
+from deltaai.errors import (
+    GraphError,
+    ImpossibleEvidenceError,
+    MemoryLimitError,
+    ModelError,
+    format_bytes,
+)
 from deltaai.exact.buckets import BucketTree, Reduce
+from deltaai.exact.gaussian.inference import GaussianInference
 from deltaai.exact.log_tables import log_max_first, log_sum_first
 from deltaai.exact.memory import ExactCost, exact_cost
+from deltaai.exact.most_likely import MostLikely
 from deltaai.exact.remainder import Remainder
 from deltaai.graphs import Dag, Elimination, best_elimination, eliminate
 from deltaai.io import as_model
@@ -37,14 +45,6 @@ from deltaai.models import Evidence, FactorGraph, States, on_cpu, states_frame
 from deltaai.progress import Fraction
 from deltaai.randomness import Randomness, as_generator
 from deltaai.threads import Turn
-
-
-class MostLikely(NamedTuple):
-    """A most likely state: labels by name, the same as numbers, and its log score."""
-
-    labels: dict[str, str]
-    state: Int[Tensor, "var"]
-    log_score: float
 
 
 class ExactInference(Shown):
@@ -84,6 +84,8 @@ class ExactInference(Shown):
             model = Remainder.of(as_model(model), evidence)
         self.model, self.observed, self.free = model.model, model.observed, model.free
         self._fixed, reduced = model.fixed, model.reduced
+        self._certain = model.certain_marginals()
+        refuse_real(reduced)
         states = reduced.num_states.tolist()
         if elimination is None:
             elimination = best_elimination(reduced.markov_graph(), states)
@@ -130,11 +132,10 @@ class ExactInference(Shown):
             )
         return total
 
-    def marginals(self) -> dict[str, np.ndarray]:
+    def marginals(self) -> dict[str, Any]:
         """Probabilities of every variable's states; observed ones are certain."""
         self.log_partition()
-        states = [variable.num_states for variable in self.model.variables]
-        found = {v: _one_hot(k, states[v]) for v, k in self._fixed.items()}
+        found = dict(self._certain)
         with self._turn:
             for variable, joint in self._clique_marginals():
                 size = self._buckets.sizes[variable]
@@ -173,9 +174,7 @@ class ExactInference(Shown):
             if score == -math.inf:
                 self.log_partition()  # says why
             columns = tree.decode(1, lambda logits: logits.argmax(1))
-        state = self._full_states(columns)[0]
-        labels = {v.name: v.states[int(state[i])] for i, v in enumerate(self.model.variables)}
-        return MostLikely(labels, state, score)
+        return MostLikely.of(self.model, self._full_states(columns)[0], score)
 
     @overload
     def sample(
@@ -272,11 +271,12 @@ class ExactInference(Shown):
 
     def _full_states(self, columns: Int[Tensor, "free batch"]) -> States:
         shape = (columns.shape[1], self.model.num_variables)
-        full = torch.zeros(shape, dtype=torch.long, device=columns.device)
+        dtype = torch.long if self.model.is_discrete else torch.float64
+        full = torch.zeros(shape, dtype=dtype, device=columns.device)
         for variable, value in self._fixed.items():
             full[:, variable] = value
         if self.free:
-            full[:, [self._original(v) for v in range(len(self.free))]] = columns.T
+            full[:, [self._original(v) for v in range(len(self.free))]] = columns.T.to(dtype)
         return full.to(self.model.device)
 
 
@@ -327,10 +327,14 @@ def exact_conditionals(
     return tables
 
 
-def _one_hot(state: int, num_states: int) -> np.ndarray:
-    row = np.zeros(num_states)
-    row[state] = 1.0
-    return row
+def refuse_real(model: FactorGraph) -> None:
+    """Raise an error about tables of a model that has real variables."""
+    for variable in model.variables:
+        if variable.is_real:
+            raise ModelError(
+                f"variable {variable.name!r} is real, and tables are for variables with states: "
+                "exact(model) answers Gaussian models, and fit trains a sampler for others"
+            )
 
 
 def exact(
@@ -338,14 +342,22 @@ def exact(
     evidence: Evidence | None = None,
     *,
     memory_limit: int | str | None = None,
-) -> ExactInference:
+) -> ExactInference | GaussianInference:
     """Prepare exact inference; see :class:`ExactInference` for the questions it answers.
+
+    Where evidence leaves real variables, the model must be Gaussian:
+    :class:`~deltaai.exact.gaussian.inference.GaussianInference` answers the same questions then.
 
     Parameters
     ----------
     model : the target, or the path of a file with one.
-    evidence : what was observed: names to labels or state indices.
-    memory_limit : bytes the tables may take, also as ``"4GB"`` (default: half of what is free).
+    evidence : what was observed: names to labels or state indices, or to numbers.
+    memory_limit : bytes that may be used, also as ``"4GB"`` (default: half of what is free).
+
+    Raises
+    ------
+    ModelError
+        If real variables are left and the model is not Gaussian.
 
     Examples
     --------
@@ -354,4 +366,7 @@ def exact(
     >>> round(float(answer.marginals()["rain"][1]), 4)
     0.7079
     """
-    return ExactInference(model, evidence, memory_limit=memory_limit)
+    left = Remainder.of(as_model(model), evidence)
+    if left.reduced.is_discrete:
+        return ExactInference(left, memory_limit=memory_limit)
+    return GaussianInference(left, memory_limit=memory_limit)

@@ -57,7 +57,7 @@ class PartialBest:
     """A most likely one of some of the states, with its log score."""
 
     log_score: float
-    labels: dict[str, str]
+    labels: Mapping[str, str | float]
 
     def plus(self, other: PartialBest) -> PartialBest:
         """The better one of both."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from deltaai.models import Evidence, FactorGraph, conditioned
+from deltaai.real_marginals import RealMarginal
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,13 +19,13 @@ class Remainder:
     Parameters
     ----------
     model : the whole model.
-    observed : observed variables and their states.
+    observed : observed variables and their states or values.
     reduced : the model of the variables that are left.
     free : their numbers in the whole model.
     """
 
     model: FactorGraph
-    observed: dict[int, int]
+    observed: dict[int, Any]
     reduced: FactorGraph
     free: tuple[int, ...]
 
@@ -37,7 +41,7 @@ class Remainder:
         return cls.given(model, model.resolve_evidence(evidence))
 
     @classmethod
-    def given(cls, model: FactorGraph, observed: Mapping[int, int]) -> Remainder:
+    def given(cls, model: FactorGraph, observed: Mapping[int, int | float]) -> Remainder:
         """Take out what is observed, by numbers."""
         single = {v: 0 for v, variable in enumerate(model.variables) if variable.num_states == 1}
         fixed = single | dict(observed)
@@ -46,8 +50,24 @@ class Remainder:
         return cls(model, dict(observed), reduced, free)
 
     @property
-    def fixed(self) -> dict[int, int]:
+    def fixed(self) -> dict[int, Any]:
         """The variables that are not left, with their states: observed, or without a choice."""
         inferred = set(self.free)
         numbers = range(self.model.num_variables)
         return {v: self.observed.get(v, 0) for v in numbers if v not in inferred}
+
+    def certain_marginals(self) -> dict[int, Any]:
+        """Marginals of the variables that are not left, by their numbers.
+
+        >>> from deltaai.models import zoo
+        >>> Remainder.of(zoo.sprinkler(), {"rain": "yes"}).certain_marginals()
+        {2: array([0., 1.])}
+        """
+        found: dict[int, Any] = {}
+        for number, value in self.fixed.items():
+            variable = self.model.variables[number]
+            if variable.is_real:
+                found[number] = RealMarginal.normal(value, 0.0)
+            else:
+                found[number] = np.eye(1, variable.num_states, int(value))[0]
+        return found
