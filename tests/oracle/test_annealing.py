@@ -162,7 +162,7 @@ def test_chains_that_meet_are_unbiased():
     """So few temperatures that they are copied several times; a family counts once."""
     kernel = GibbsKernel(PEAKED)
     for seed in range(3):
-        start = Start.uniform(kernel, 3000, generator(seed))
+        start = Start.hottest(kernel, 3000, generator(seed))
         samples = annealed(kernel, start, 6, seed, may_meet=True)
         assert bool((samples.log_weights == -math.inf).any())  # some families died out
         assert errors_of(samples) < 4.5
@@ -170,7 +170,7 @@ def test_chains_that_meet_are_unbiased():
 
 def test_families_keep_the_weight_of_all_their_members():
     kernel = GibbsKernel(PEAKED)
-    start = Start.uniform(kernel, 500, generator())
+    start = Start.hottest(kernel, 500, generator())
     betas = np.linspace(0, 1, 7).tolist()
     cooled = cool(kernel, start, betas, 1, generator(), may_meet=True)
     states, log_weights = cooled.families(generator())
@@ -186,7 +186,7 @@ def test_a_family_that_counted_more_than_once_would_be_noticed():
     """Power: taking every chain for independent makes errors too small on a peaked model."""
     kernel, far = GibbsKernel(PEAKED), []
     for seed in range(12):
-        start = Start.uniform(kernel, 400, generator(seed))
+        start = Start.hottest(kernel, 400, generator(seed))
         betas = np.linspace(0, 1, 5).tolist()
         cooled = cool(kernel, start, betas, 1, generator(seed), may_meet=True)
         every = WeightedSamples(PEAKED, cooled.states, cooled.log_weights, {})
@@ -246,7 +246,7 @@ def test_the_coldest_start_is_as_cold_as_messages_are_good():
 
 def test_a_plan_spends_what_it_may():
     kernel = GibbsKernel(zoo.ising_lattice(side=6, sigma=1.0, seed=0))
-    pilot = Start.uniform(kernel, 64, generator())
+    pilot = Start.hottest(kernel, 64, generator())
     small = planned(kernel, pilot, 2e8, 4000, 1000.0, generator())
     large = planned(kernel, pilot, 2e9, 4000, 1000.0, generator())
     for plan in (small, large):
@@ -262,7 +262,7 @@ def test_a_plan_spends_what_it_may():
 
 def test_betas_must_rise_from_the_start():
     kernel = GibbsKernel(SPINS)
-    start = Start.uniform(kernel, 5, generator())
+    start = Start.hottest(kernel, 5, generator())
     for betas in ([0.1, 1.0], [0.0, 0.5, 0.5, 1.0]):
         with pytest.raises(ConfigError, match="must rise"):
             cool(kernel, start, betas, 1, generator())

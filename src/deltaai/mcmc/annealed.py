@@ -1,15 +1,17 @@
 """Chains that are cooled, and weights that know what that cost: annealed importance sampling.
 
-Chains start at states of p~^β_0, each with a weight w_0 whose mean is Z(β_0), and are cooled
-through β_0 < β_1 < ... < β_T = 1. Gibbs sweeps alone leave modes in the shares in which cooling
-found them, metastable states included. With
+Chains start at states of π_β_0, each with a weight w_0 whose mean is Z(β_0), and are cooled
+through β_0 < β_1 < ... < β_T = 1. Sweeps alone leave modes in the shares in which cooling found
+them, metastable states included. With the slope s = ∂ log π~_β / ∂β of the path of targets, which
+is log p~ where π_β ∝ p~^β, and
 
-    log w = log w_0 + Σ_t (β_t - β_{t-1}) log p~(x_{t-1}),
+    log w = log w_0 + Σ_t (β_t - β_{t-1}) s(x_{t-1}),
 
 x_{t-1} the state before the sweeps at β_t, they do not: the mean of w is an unbiased estimate of Z,
 and the last states, weighted by w, stand for p (Neal, *Annealed importance sampling*, 2001). How
-many chains are effective says how far that reaches. At β_0 = 0 states are uniform and w_0 is the
-number of joint states; a colder start comes from elsewhere (:class:`Start`).
+many chains are effective says how far that reaches. At β_0 = 0 states are drawn as the kernel
+starts them: uniform states, w_0 their number, or real variables from the reference of the path
+(:mod:`deltaai.mcmc.chains`); a colder start comes from elsewhere (:class:`Start`).
 
 Chains may meet on the way (*population annealing*; Hukushima and Iba, 2003): when their weights
 have become uneven, they are copied in proportion to them and go on with even ones
@@ -27,7 +29,7 @@ in :mod:`deltaai.mcmc.annealing_plan`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -36,6 +38,7 @@ from jaxtyping import Float64, Int
 from torch import Tensor
 
 from deltaai.errors import ConfigError
+from deltaai.mcmc.chains import Kernel, StateT
 from deltaai.mcmc.gibbs import GibbsKernel
 from deltaai.models import FactorGraph, States
 from deltaai.randomness import uniform
@@ -49,7 +52,7 @@ class Start:
 
     Parameters
     ----------
-    beta : inverse temperature at which they stand for p.
+    beta : inverse temperature of the target that they stand for.
     states : one row a chain.
     log_weights : the mean of the weights is an unbiased estimate of Z(beta).
     """
@@ -59,11 +62,10 @@ class Start:
     log_weights: Float64[Tensor, "chain"]
 
     @classmethod
-    def uniform(cls, kernel: GibbsKernel, num_chains: int, generator: torch.Generator) -> Start:
-        """Uniform states, which are exact at beta 0."""
-        model = kernel.model
-        log_count = float(model.num_states.double().log().sum())
-        weights = torch.full((num_chains,), log_count, dtype=torch.float64, device=model.device)
+    def hottest(cls, kernel: Kernel[StateT], num_chains: int, generator: torch.Generator) -> Start:
+        """States as the kernel starts them, which are exact at beta 0."""
+        log_total, device = kernel.log_partition_at_zero, kernel.model.device
+        weights = torch.full((num_chains,), log_total, dtype=torch.float64, device=device)
         return cls(0.0, kernel.init(num_chains, generator).states, weights)
 
 
@@ -132,7 +134,7 @@ def annealed_importance(
     if num_temperatures < 1:
         raise ConfigError(f"at least one temperature is needed, not {num_temperatures}")
     kernel = GibbsKernel(model)
-    start = Start.uniform(kernel, num_chains, generator)
+    start = Start.hottest(kernel, num_chains, generator)
     betas = np.linspace(0, 1, num_temperatures + 1).tolist()
     cooled = cool(kernel, start, betas, 1, generator, progress)
     return cooled.states, cooled.log_weights
@@ -141,7 +143,7 @@ def annealed_importance(
 @torch.no_grad()
 @limited_threads(1)
 def cool(
-    kernel: GibbsKernel,
+    kernel: Kernel[StateT],
     start: Start,
     betas: Sequence[float],
     num_sweeps: int,
@@ -156,7 +158,7 @@ def cool(
     ----------
     kernel : moves the chains.
     betas : inverse temperatures, rising, the first one that of the start.
-    num_sweeps : Gibbs sweeps at each of them but the first.
+    num_sweeps : steps of the kernel at each of them but the first.
     may_meet : whether chains are copied by their weights when these have become uneven.
     """
     if betas[0] != start.beta or any(later <= before for before, later in pairwise(betas)):
@@ -168,12 +170,12 @@ def cool(
     for before, beta in pairwise(betas):
         if progress is not None:
             progress(before)
-        increments.append((beta - before) * kernel.log_score(state))
+        increments.append((beta - before) * kernel.log_slope(state))
         log_weights += increments[-1]
         kept = resampled(log_weights[None], generator) if may_meet else None
         if kept is not None:
             ancestors = ancestors[kept]
-            state = replace(state, columns=state.columns[:, kept])
+            state = state.copied(kept)
         for _ in range(num_sweeps):
             state, _ = kernel.step(state, generator, beta)
     if not increments:  # the start is at the target

@@ -1,9 +1,15 @@
 """Markov chains, many at once: what every MCMC kernel offers, and how to run one.
 
-A kernel is a transition T that leaves the target invariant, π T = π, with π ∝ p~(x)^β. It has two
-verbs: ``init`` makes a state of many chains, ``step`` moves all of them. A state is a value: a step
-returns a new one and leaves the old one as it was, and all randomness comes from the generator, so
-a run can be repeated, and taken up again from a state and the state of the generator.
+A kernel is a transition T that leaves the target invariant, π T = π. It has two verbs: ``init``
+makes a state of many chains, ``step`` moves all of them. A state is a value: a step returns a new
+one and leaves the old one as it was, and all randomness comes from the generator, so a run can be
+repeated, and taken up again from a state and the state of the generator.
+
+The target is one of a path that ends at p, its place being the inverse temperature β: for variables
+with states π_β ∝ p~(x)^β, which begins with uniform states. On a line nothing is uniform, so
+kernels for real variables go from a reference density r to p by π_β ∝ r(x)^(1-β) p~(x)^β. What
+cools chains need know no more of a path than its slope ∂ log π~_β / ∂β and the normalising constant
+of its beginning, which every kernel tells.
 
 States are held as columns, one row a variable and one column a chain, as factor groups take them.
 Steps are many short operations and run on one thread; for more cores, run chains in more processes.
@@ -15,11 +21,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field, fields, replace
+from typing import ClassVar, Generic, TypeVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Float64, Int, Num
 from torch import Tensor
 
 from deltaai.errors import ConfigError, StateError
@@ -40,7 +46,7 @@ class ChainState:
         heeds it.
     """
 
-    columns: Int[Tensor, "var chain"]
+    columns: Num[Tensor, "var chain"]
     held: Bool[Tensor, "var chain"] | None = field(default=None, kw_only=True)
 
     @property
@@ -49,9 +55,20 @@ class ChainState:
         return self.columns.shape[1]
 
     @property
-    def states(self) -> Int[Tensor, "chain var"]:
+    def states(self) -> Num[Tensor, "chain var"]:
         """One row a chain, as models take states."""
-        return self.columns.T.long()
+        is_floating = self.columns.is_floating_point()
+        return self.columns.T.contiguous() if is_floating else self.columns.T.long()
+
+    def copied(self: StateT, kept: Int[Tensor, "copy"]) -> StateT:
+        """The state in which each chain is a copy of a chosen one."""
+        # All that is known of chains stands along the last axis of some tensor.
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        copies = {n: v[..., kept] for n, v in values.items() if isinstance(v, Tensor)}
+        return replace(self, **copies)
+
+
+StateT = TypeVar("StateT", bound=ChainState)
 
 
 @dataclass(frozen=True)
@@ -68,9 +85,6 @@ class StepInfo:
     num_updates: int
 
 
-StateT = TypeVar("StateT", bound=ChainState)
-
-
 class Kernel(ABC, Generic[StateT]):
     """A transition of many chains that leaves a model's distribution invariant.
 
@@ -79,7 +93,15 @@ class Kernel(ABC, Generic[StateT]):
     model : the target.
     """
 
+    takes_real: ClassVar[bool] = False  # whether it is for models with real variables
+
     def __init__(self, model: FactorGraph) -> None:
+        if not (self.takes_real or model.is_discrete):
+            name = next(variable.name for variable in model.variables if variable.is_real)
+            raise ConfigError(
+                f"{type(self).__name__} is for models whose variables all have states, and "
+                f'{name!r} is real: take HamiltonianKernel ("hmc")'
+            )
         self.model = model
         # A batch of no rows tells the integer type in which the model wants its states.
         none = torch.zeros(0, model.num_variables, dtype=torch.long, device=model.device)
@@ -100,11 +122,25 @@ class Kernel(ABC, Generic[StateT]):
     def step(
         self, state: StateT, generator: torch.Generator, beta: float | int = 1.0
     ) -> tuple[StateT, StepInfo]:
-        """Move all chains once, with target p~(x)^beta."""
+        """Move all chains once, with the target at beta on the path that ends at p."""
+
+    def log_score(self, state: StateT) -> Float64[Tensor, "chain"]:
+        """Log score of every chain."""
+        with torch.no_grad():
+            return self.model.log_score(state.states).double()
+
+    def log_slope(self, state: StateT) -> Float64[Tensor, "chain"]:
+        """Derivative by beta of the log target at every chain: what cooling adds to weights."""
+        return self.log_score(state)
+
+    @property
+    def log_partition_at_zero(self) -> float:
+        """Log of the integral of the target at beta 0, which ``init`` draws from."""
+        return float(self.model.num_states.double().log().sum())
 
     def start_columns(
         self, num_chains: int, generator: torch.Generator, states: States | None
-    ) -> Int[Tensor, "var chain"]:
+    ) -> Num[Tensor, "var chain"]:
         """Check what ``init`` was given, or draw every variable uniformly."""
         if num_chains < 1:
             raise StateError(f"at least one chain is needed, not {num_chains}")

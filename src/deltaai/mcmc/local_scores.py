@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from torch import Tensor
 
 from deltaai.mcmc.chains import tempered
@@ -104,7 +104,7 @@ class LocalScores:
             group = model.groups[incident.group].select(incident.factors)
             moved = replace(group, scopes=row_of[group.scopes])
             parts.append(Touching(moved, incident.place, incident.owners))
-        num_states = int(model.num_states[members[0]])
+        num_states = len(model.variables[int(members[0])].states)
         return cls(len(members), num_states, model.dtype, tuple(parts))
 
     def log_scores(self, columns: Columns) -> Float[Tensor, "member state chain"]:
@@ -114,6 +114,8 @@ class LocalScores:
         num_zeros: Tensor | None = None
         for part in self.parts:
             slices = part.group.log_slices(columns, part.place)
+            if columns.is_floating_point():  # functions of real variables may be no number
+                slices = slices.nan_to_num(-torch.inf, -torch.inf, -torch.inf)
             is_zero = slices == -torch.inf
             if bool(is_zero.any()):
                 num_zeros = torch.zeros_like(total) if num_zeros is None else num_zeros
@@ -124,7 +126,7 @@ class LocalScores:
 
     def draw(
         self, columns: Columns, beta: float | int, generator: torch.Generator
-    ) -> Int[Tensor, "member chain"]:
+    ) -> Num[Tensor, "member chain"]:
         """Draw every member from its full conditional, given all other rows of the columns."""
         largest = max((len(part.owners) for part in self.parts), default=0)
         width = BLOCK_ENTRIES // (max(largest, self.num_members) * self.num_states)

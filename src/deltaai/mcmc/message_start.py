@@ -101,7 +101,7 @@ class MessageStart:
     def draw(self, num_chains: int, generator: torch.Generator) -> Start:
         """Start chains, independent of each other."""
         if self.sampler is None:
-            return Start.uniform(self.kernel, num_chains, generator)
+            return Start.hottest(self.kernel, num_chains, generator)
         # A few at a time: particles of all chains would take much memory.
         starts = [
             self._chosen(self.sampler, min(num_chains - first, _AT_ONCE), generator)

@@ -12,6 +12,7 @@ from typing import Any
 from deltaai.mcmc.chains import Kernel
 from deltaai.mcmc.gibbs import GibbsKernel
 from deltaai.mcmc.gradient_moves import GibbsWithGradientsKernel
+from deltaai.mcmc.hamiltonian import HamiltonianKernel, langevin
 from deltaai.mcmc.tempering import ParallelTemperingKernel, geometric_betas
 from deltaai.models import FactorGraph
 from deltaai.registry import add_entry, checked_callable, entry_of
@@ -28,6 +29,8 @@ def _tempering(model: FactorGraph) -> Kernel[Any]:
 KERNELS: dict[str, KernelBuilder] = {
     "gibbs": GibbsKernel,
     "gwg": GibbsWithGradientsKernel,
+    "hmc": HamiltonianKernel,
+    "mala": langevin,
     "tempering": _tempering,
 }
 
@@ -46,12 +49,15 @@ def register_kernel(name: str, build: KernelBuilder, *, replace: bool = False) -
 
 
 def build_kernel(name: str, model: FactorGraph) -> Kernel[Any]:
-    """Set up a kernel for a model: ``"gibbs"``, ``"gwg"``, ``"tempering"``, or one registered.
+    """Set up a kernel for a model, by its name.
+
+    ``"gibbs"``, ``"gwg"`` and ``"tempering"`` are for variables with states, ``"hmc"`` and
+    ``"mala"`` for models with real ones; or one that was registered.
 
     >>> from deltaai.models import zoo
     >>> build_kernel("gibs", zoo.sprinkler())
     Traceback (most recent call last):
     deltaai.errors.ConfigError: there is no kernel 'gibs'; did you mean 'gibbs'?; one of gibbs, gwg,
-    tempering
+    hmc, mala, tempering
     """
     return entry_of(KERNELS, "kernel", name)(model)
