@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         TrainingError,
         WeightError,
     )
-    from deltaai.exact import ExactInference, exact
+    from deltaai.exact import ExactInference, GaussianInference, exact
     from deltaai.fitting import Sampler, fit
     from deltaai.fitting import load_sampler as load
     from deltaai.io import (
@@ -52,7 +52,13 @@ if TYPE_CHECKING:
     from deltaai.models import (
         ConditionalTable,
         FactorGraph,
+        FunctionFactor,
+        GaussianFactor,
+        Interval,
+        LinearGaussian,
+        MixtureFactor,
         NeuralFactor,
+        QuadraticFactor,
         SpinCoupling,
         SpinField,
         StateIndex,
@@ -60,7 +66,7 @@ if TYPE_CHECKING:
         Variable,
         zoo,
     )
-    from deltaai.trust import Answer, Estimate, Marginals
+    from deltaai.trust import Answer, Estimate, Marginals, RealMarginal
 
     __version__: str
 
@@ -75,15 +81,23 @@ __all__ = [
     "ExactInference",
     "FactorGraph",
     "FormatError",
+    "FunctionFactor",
+    "GaussianFactor",
+    "GaussianInference",
     "GraphError",
     "ImpossibleEvidenceError",
+    "Interval",
+    "LinearGaussian",
     "Marginals",
     "MemoryLimitError",
+    "MixtureFactor",
     "ModelError",
     "NeuralFactor",
     "NotAffordableError",
     "OutputError",
     "Plan",
+    "QuadraticFactor",
+    "RealMarginal",
     "Sampler",
     "SpinCoupling",
     "SpinField",

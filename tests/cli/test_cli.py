@@ -126,7 +126,7 @@ def test_check_reports_what_is_suspicious(run, tmp_path):
         (["--evidence", "rain=7"], "give a label or an index from 0 to 1"),
         (["--evidence", "rain"], "not of the form name=state"),
         (["--evidence", "=yes"], "not of the form name=state"),
-        (["--evidence", "rain=yes", "-e", "rain=no"], "gives 'rain' two states"),
+        (["--evidence", "rain=yes", "-e", "rain=no"], "gives 'rain' two values"),
         (["--of", "rian"], "did you mean 'rain'?"),
         (["--of", ","], "names no variable"),
         (["--memory-limit", "lots"], "'lots' is not an amount of memory"),

@@ -49,6 +49,31 @@ def test_only_some_methods_and_models(run, tmp_path):
     assert "Ladder" not in text
 
 
+def test_all_methods_by_one_word(run, tmp_path):
+    arguments = ("reproduce", "fake", "--scale", "smoke", "--seeds", 1, "--jobs", 1)
+    code, text, _ = run(*arguments, "-o", tmp_path / "out", "--method", "all")
+    assert code == 0
+    assert "6 parts run" in text
+
+
+def test_orders_of_the_figure_of_poses(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "MODULES", {"poses": "deltaai.experiments.figures.poses"})
+    arguments = ("reproduce", "poses", "--scale", "smoke", "--seeds", 1, "--jobs", 1)
+    chosen = ("--only-models", "synthetic-one,synthetic-many", "--method", "independent")
+    code, text, _ = run(*arguments, *chosen, "--orders", "many", "-o", tmp_path / "out")
+    assert code == 0
+    assert "1 part run" in text
+    assert "--orders many" in text
+    assert "made-up poses, many orders" in text
+    code, _, err = run(*arguments, "--orders", "some", "-o", tmp_path / "other")
+    assert code == 2
+    assert err == "error: --orders is 'some'; one of one, many\n"
+    code, _, err = run(*arguments, "--orders", "one", "--data-dir", tmp_path, "-o", tmp_path / "o")
+    assert code == 1
+    assert "no poses of CMU here or in its folder poses" in err
+    assert "Traceback" not in err
+
+
 def test_a_failing_part_gives_code_1(run, tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_FAILURE", "ladder--tb--0")
     arguments = ("reproduce", "fake", "--scale", "smoke", "--seeds", 1, "--jobs", 1)
@@ -84,6 +109,7 @@ def test_list_and_bad_requests(run, tmp_path):
         (("fake", "--out", tmp_path / "o", "--time-limit", 3), "does not take --time-limit"),
         (("fake", "--out", tmp_path / "o", "--time-limit", -1), "must be a number of seconds"),
         (("fake", "--out", tmp_path / "o", "--data-dir", "d"), "does not take --data-dir"),
+        (("fake", "--out", tmp_path / "o", "--orders", "one"), "does not take --orders"),
     ):
         code, text, err = run("reproduce", *arguments)
         assert (code, text) == (2, "")

@@ -37,7 +37,7 @@ from deltaai.errors import (
     Setting,
     WeightError,
 )
-from deltaai.exact import Remainder
+from deltaai.exact import Remainder, not_gaussian, refuse_real
 from deltaai.fitting import Sampler, answer_given, bytes_of_samples, fit
 from deltaai.heap import hand_back
 from deltaai.io import is_frame
@@ -57,6 +57,7 @@ from deltaai.trust import (
     joints_of,
     refuse_joints,
     with_joints,
+    with_observed,
 )
 
 _NO_SAMPLE = (
@@ -91,8 +92,8 @@ def query(
     ----------
     source : a model, a sampler that was trained for one, or the path of a file with either.
     evidence : what was observed: names to labels or state indices, which are written ``"#0"`` where
-        labels are numbers. A ``DataFrame`` with blanks for unknown, or a list of mappings, asks
-        once for each row
+        labels are numbers; of a real variable its value. A ``DataFrame`` with blanks for unknown,
+        or a list of mappings, asks once for each row
         (:func:`~deltaai.answering.table_query.query_table` has more to choose).
     of : the variables to report; all by default. A tuple of names, ``of=[("a", "b")]``, asks for
         their joint marginal, which is then ``answer.marginals["a", "b"]``.
@@ -168,6 +169,7 @@ def answer_case(question: Question, reports: Reports) -> Answer:
         )
     elif method == "bp":
         refuse_joints(question.asked, "loopy belief propagation", "leave method out")
+        refuse_real(model)
         watching = budget.watching("belief propagation", progress)
         with budget.watched("belief propagation"):
             answer = _first_estimate(Remainder.given(model, observed), watching)
@@ -182,6 +184,8 @@ def answer_case(question: Question, reports: Reports) -> Answer:
             watching = budget.watching("the exact answer", progress)
             with budget.watched("the exact answer"):
                 answer = answer_exactly(planned, watching)
+        elif not model.is_discrete:
+            answer = _sampled_real(question, planned, reports)
         else:
             with budget.watched("training"):
                 reduction = planned.reduction or zeros_propagated(model, observed)
@@ -194,7 +198,9 @@ def answer_case(question: Question, reports: Reports) -> Answer:
 
 
 def _refused(planned: Plan) -> NotAffordableError:
-    if planned.predicted_bytes > planned.memory_limit:
+    is_known = not_gaussian(planned.remainder.reduced) is None
+    is_known |= planned.remainder.reduced.is_discrete
+    if is_known and planned.predicted_bytes > planned.memory_limit:
         return MemoryLimitError(planned.width, planned.predicted_bytes, planned.memory_limit)
     reasons = [option.reason for option in planned.options if option.method != "amortised"]
     return NotAffordableError("; ".join(dict.fromkeys(reasons)))
@@ -225,6 +231,36 @@ def _first_estimate(
     bracket = None if upper is None else (-math.inf, upper)
     partition = Estimate(found.log_partition, math.nan, None, bracket, **vars(quality))
     return Answer(Marginals(marginals, quality, unknown), partition)
+
+
+def _sampled_real(question: Question, planned: Plan, reports: Reports) -> Answer:
+    """Answer by a sampler that is trained for what evidence leaves of a model with real variables.
+
+    There are no zeros to propagate and no bound: see :func:`_sampled` for models of states.
+    """
+    refuse_joints(question.asked, "a sampler of real variables", "ask for them one by one")
+    model, budget = planned.remainder.reduced, question.budget
+    if model.num_variables == 0:
+        raise NotAffordableError("all variables are observed: ask the model's log_score")
+    needed = bytes_of_samples(question.num_samples, model.num_variables)
+    budget.refuse(f"{question.num_samples} samples", needed, "ask for fewer")
+    sampler = fit(
+        model,
+        seed=question.seed,
+        progress=False,
+        watch=reports.training,
+        memory_limit=budget.memory,
+        time_limit=budget.leaving(_RESERVED_SHARE, _RESERVED_SECONDS),
+    )
+    hand_back()
+    answer = sampler.answer(
+        {},
+        question.num_samples,
+        generator_of(question.seed),
+        check_samples=question.check_samples,
+        budget=budget,
+    )
+    return with_observed(answer, question.model, question.observed)
 
 
 def _sampled(

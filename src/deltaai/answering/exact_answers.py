@@ -17,6 +17,7 @@ from deltaai.answering.planning import Plan
 from deltaai.exact import (
     ConditionedInference,
     ExactInference,
+    GaussianInference,
     MostLikely,
     Remainder,
     joint_of,
@@ -35,7 +36,7 @@ def answer_exactly(planned: Plan, progress: Fraction | None) -> Answer:
         return decided(reduction)
     engine = _engine(planned, progress)
     log_partition, found = engine.log_partition(), engine.marginals()
-    how = "elimination"
+    how = "a sparse factor" if isinstance(engine, GaussianInference) else "elimination"
     if planned.cutset is not None:
         count = len(planned.cutset.variables)
         how = f"elimination given {count} {'variable' if count == 1 else 'variables'} at a time"
@@ -81,13 +82,18 @@ def most_likely(planned: Plan, progress: Fraction | None) -> MostLikely:
     if reduction is None:
         return found
     (state,) = reduction.expand(found.state[None])
-    labels = {v.name: v.states[k] for v, k in zip(model.variables, state.tolist(), strict=True)}
-    return MostLikely(labels, state, found.log_score + reduction.log_scale)
+    return MostLikely.of(model, state, found.log_score + reduction.log_scale)
 
 
-def _engine(planned: Plan, progress: Fraction | None) -> ExactInference | ConditionedInference:
+def _engine(
+    planned: Plan, progress: Fraction | None
+) -> ExactInference | ConditionedInference | GaussianInference:
     """What answers about the model that the plan leaves."""
     limit, reduction = planned.memory_limit, planned.reduction
+    if not planned.remainder.reduced.is_discrete:
+        return GaussianInference(
+            planned.remainder, memory_limit=limit, elimination=planned.elimination
+        )
     if planned.cutset is not None and reduction is not None:
         return ConditionedInference(
             reduction, planned.cutset, memory_limit=limit, progress=progress

@@ -7,10 +7,11 @@ out, or in parts. So a table of a few rows is answered exactly wherever each of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from deltaai.answering.exact_answers import answer_exactly
 from deltaai.answering.planning import SEARCH_SECONDS, plan_given
+from deltaai.answering.rows_found import RowsFound
 from deltaai.budget import Budget
 from deltaai.errors import ImpossibleEvidenceError
 from deltaai.models import FactorGraph
@@ -23,7 +24,7 @@ _MOST_SECONDS = 600.0
 
 def answer_rows_exactly(
     model: FactorGraph,
-    rows: Sequence[Mapping[int, int]],
+    rows: Sequence[Mapping[int, int | float]],
     *,
     budget: Budget,
     progress: Fraction | None = None,
@@ -54,3 +55,17 @@ def answer_rows_exactly(
         if progress is not None:
             progress((number + 1) / len(rows))
     return answers
+
+
+def taken_down(
+    answers: Iterator[Answer | None], found: RowsFound, progress: Fraction | None
+) -> None:
+    """Take down answers that are there already."""
+    for row in range(len(found.rows)):
+        answer = next(answers)
+        if answer is None:
+            found.set_impossible(row)
+        else:
+            found.set_exact(row, answer)
+    if progress is not None:
+        progress(1.0)

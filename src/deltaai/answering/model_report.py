@@ -23,6 +23,7 @@ class ModelReport:
     """Figures about a model, and warnings about what a user may not have meant."""
 
     num_variables: int
+    num_real: int
     most_states: int
     num_factors: int
     num_conditional_tables: int
@@ -65,12 +66,13 @@ def _checked(budget: Budget, model: FactorGraph) -> ModelReport:
     graph = model.markov_graph()
     entries = zeros = conditionals = 0
     for group in model.groups:
-        entries += group.num_factors * group.table_size
+        entries += group.num_factors * group.table_size if group.has_tables else 0
         conditionals += group.num_factors if isinstance(group, ConditionalTableGroup) else 0
         if isinstance(group, TableGroup):
             zeros += int((group.tables == -math.inf).sum())
     return ModelReport(
         num_variables=model.num_variables,
+        num_real=sum(variable.is_real for variable in model.variables),
         most_states=max((v.num_states for v in model.variables), default=0),
         num_factors=model.num_factors,
         num_conditional_tables=conditionals,
@@ -129,8 +131,17 @@ def _unused_variables(model: FactorGraph) -> list[str]:
     used = torch.zeros(model.num_variables, dtype=torch.bool, device=model.device)
     for group in model.groups:
         used[group.scopes.reshape(-1)] = True
-    unused = [model.variables[v].name for v in (~used).nonzero().squeeze(1).tolist()]
-    return [f"{_some(unused)}: in no factor, so uniform"] if unused else []
+    unused = [model.variables[v] for v in (~used).nonzero().squeeze(1).tolist()]
+    unbounded = [v.name for v in unused if v.support is not None and not v.support.is_box]
+    uniform = [v.name for v in unused if v.name not in set(unbounded)]
+    return [
+        *([f"{_some(uniform)}: in no factor, so uniform"] if uniform else []),
+        *(
+            [f"{_some(unbounded)}: in no factor, so the density does not integrate"]
+            if unbounded
+            else []
+        ),
+    ]
 
 
 def _single_states(model: FactorGraph) -> list[str]:

@@ -16,10 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
 
+from deltaai.answering.real_ways import real_ways
 from deltaai.answering.ways import (
     Limits,
     Method,
     Option,
+    Way,
     amortised,
     before_evidence,
     good_order,
@@ -58,8 +60,9 @@ class Plan(Shown):
     num_variables : variables of the model.
     num_observed : how many of them the evidence fixes.
     width : largest number of neighbours at elimination, in the best order found.
-    largest_table : entries of the largest table.
-    total_entries : entries of all tables; time is proportional to it.
+    largest_table : entries of the largest table; of a Gaussian model, of the largest dense block.
+    total_entries : entries of all tables; time is proportional to it. Of a Gaussian model they are
+        those of the factor of its precision matrix.
     predicted_bytes : peak memory of an exact answer.
     predicted_seconds : time of the recommended method, or of an exact answer if there is none.
     memory_limit : bytes that may be used.
@@ -96,10 +99,13 @@ class Plan(Shown):
     def rows(self) -> list[tuple[str, str]]:
         """The figures, as names and values to show."""
         limit = format_bytes(self.memory_limit)
+        names = ("largest table", "all tables")
+        if not self.remainder.reduced.is_discrete:
+            names = ("largest block", "factor")
         return [
             ("width", str(self.width)),
-            ("largest table", f"{quantity(self.largest_table)} entries"),
-            ("all tables", f"{quantity(self.total_entries)} entries"),
+            (names[0], f"{quantity(self.largest_table)} entries"),
+            (names[1], f"{quantity(self.total_entries)} entries"),
             ("memory", f"{format_bytes(self.predicted_bytes)} (limit {limit})"),
             ("method", self.method),
             ("time", f"about {format_seconds(self.predicted_seconds)}"),
@@ -130,7 +136,7 @@ def plan(
     Parameters
     ----------
     model : the target, or the path of a file with one.
-    evidence : what was observed: names to labels or state indices.
+    evidence : what was observed: names to labels or state indices, or to numbers.
     memory_limit : bytes an answer may use, also as ``"4GB"`` (default: half of what is free).
     time_limit : seconds an answer may take; reading the model and planning are part of it.
     search_seconds : how long, roughly, to search for variables that make an exact answer fit if
@@ -173,7 +179,7 @@ def plan_within(
 def plan_given(
     budget: Budget,
     model: FactorGraph,
-    observed: Mapping[int, int],
+    observed: Mapping[int, int | float],
     search_seconds: float | int = SEARCH_SECONDS,
 ) -> Plan:
     """Plan like :func:`plan_within`, for what is observed by numbers."""
@@ -182,7 +188,10 @@ def plan_given(
 
 
 def _planned(
-    budget: Budget, model: FactorGraph, observed: Mapping[int, int], search_seconds: float | int
+    budget: Budget,
+    model: FactorGraph,
+    observed: Mapping[int, int | float],
+    search_seconds: float | int,
 ) -> Plan:
     time_limit, seconds = budget.time_limit, budget.time_limit
     if seconds is not None and seconds - budget.seconds_left > max(_LEAST_WORK, seconds / 2):
@@ -192,20 +201,10 @@ def _planned(
         search_seconds = min(search_seconds, _SEARCH_SHARE * seconds)
     left = Remainder.given(model, observed)
     method: Method = "exact after evidence" if observed else "exact"
-    way = whole(method, left.reduced, good_order(left.reduced, limits), limits)
-    options = [way.option]
-    if not way.option.is_affordable:
-        way = without_zeros(way, left.reduced, zeros_propagated(model, observed), limits)
-        options = [way.option]
-    elif observed:
-        options.insert(0, before_evidence(model, limits))
-    if not way.option.is_affordable and search_seconds > 0:
-        searched = in_parts(way, limits, search_seconds)
-        if searched is not None:
-            options.append(searched.option)
-            way = searched if searched.option.is_affordable else way
-    if not way.option.is_affordable and way.reduction is not None:
-        options.append(amortised(training_cost(way.reduction.model), limits))
+    if not left.reduced.is_discrete:
+        way, options = real_ways(method, left.reduced, limits)
+    else:
+        way, options = _ways_of_tables(method, model, left, limits, search_seconds)
     chosen = next((option for option in options if option.is_affordable), None)
     figures = way.option if chosen is None or options[0] is chosen else chosen
     return Plan(
@@ -226,6 +225,36 @@ def _planned(
         reduction=way.reduction,
         cutset=way.cutset,
     )
+
+
+def _ways_of_tables(
+    method: Method,
+    model: FactorGraph,
+    left: Remainder,
+    limits: Limits,
+    search_seconds: float | int,
+) -> tuple[Way, list[Option]]:
+    """The way that fits, or the last that was tried, and all that were looked at."""
+    observed = left.observed
+    way = whole(method, left.reduced, good_order(left.reduced, limits), limits)
+    options = [way.option]
+    if not model.is_discrete:
+        if not way.option.is_affordable:
+            options.append(amortised(training_cost(left.reduced), limits))
+        return way, options
+    if not way.option.is_affordable:
+        way = without_zeros(way, left.reduced, zeros_propagated(model, observed), limits)
+        options = [way.option]
+    elif observed:
+        options.insert(0, before_evidence(model, limits))
+    if not way.option.is_affordable and search_seconds > 0:
+        searched = in_parts(way, limits, search_seconds)
+        if searched is not None:
+            options.append(searched.option)
+            way = searched if searched.option.is_affordable else way
+    if not way.option.is_affordable and way.reduction is not None:
+        options.append(amortised(training_cost(way.reduction.model), limits))
+    return way, options
 
 
 def _why(chosen: Option, options: list[Option]) -> str:

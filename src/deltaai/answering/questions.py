@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from deltaai.answering.columns import columns_of
 from deltaai.answering.model_report import unnormalised_tables
 from deltaai.arguments import (
     MOST_SAMPLES,
@@ -106,7 +107,7 @@ class Question:
         return self.source.model if isinstance(self.source, Sampler) else self.source
 
     @property
-    def observed(self) -> dict[int, int]:
+    def observed(self) -> dict[int, Any]:
         """The evidence of a question about one case."""
         assert isinstance(self.evidence, dict)
         return self.evidence
@@ -130,9 +131,8 @@ class Question:
 
     @cached_property
     def num_pairs(self) -> int:
-        """Probabilities that are reported for these."""
-        model = self.model
-        return sum(model.variables[model.index(name)].num_states for name in self.names)
+        """Probabilities that are reported for these, and figures of real ones."""
+        return sum(len(columns_of(self.model, name)) for name in self.names)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:

@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 
-from deltaai.answering.exact_rows import answer_rows_exactly
+from deltaai.answering.exact_rows import answer_rows_exactly, taken_down
+from deltaai.answering.gaussian_rows import real_rows
 from deltaai.answering.questions import Question, refuse_training, suitable_smoothing
 from deltaai.answering.row_pattern import RowPattern, rows_at_once
 from deltaai.answering.rows_found import RowsFound
@@ -38,7 +40,6 @@ from deltaai.fitting import EvidenceFor, Sampler, fit, posteriors_given
 from deltaai.models import FactorGraph
 from deltaai.progress import Fraction, Reports
 from deltaai.randomness import generator_of
-from deltaai.trust import Answer
 
 # Share of the checked rows that may be faulty before those that were not checked are doubted.
 _SHARE_FAULTY = 0.1
@@ -67,7 +68,7 @@ class RowAnswerer:
         pattern: RowPattern | None,
         budget: Budget,
         reports: Reports,
-        alone: Callable[[], list[dict[int, int]]] | None = None,
+        alone: Callable[[], list[dict[int, Any]]] | None = None,
     ) -> RowAnswerer:
         """Choose the method, and train a sampler if it needs one.
 
@@ -86,6 +87,9 @@ class RowAnswerer:
         at_once, taken = rows_at_once(question, budget)
         generator = generator_of(question.seed)
         working = budget.with_memory(budget.memory - taken)
+        if not isinstance(source, Sampler) and method != "sampler" and not model.is_discrete:
+            fill, name = real_rows(question, pattern, working, at_once, generator, alone)
+            return cls(name, fill)
         if not isinstance(source, Sampler) and method != "sampler":
             try:
                 engine = _engine(model, pattern, working, taken)
@@ -93,7 +97,7 @@ class RowAnswerer:
                 if alone is not None and not question.of_rows.samples:
                     answers = answer_rows_exactly(model, alone(), budget=working)
                     if answers is not None:
-                        return cls(_ALONE, partial(_taken, iter(answers)))
+                        return cls(_ALONE, partial(taken_down, iter(answers)))
                 if method == "exact":
                     raise
             else:
@@ -115,18 +119,6 @@ def _engine(
     except MemoryLimitError as error:  # in the user's figures
         needed, limit = error.predicted_bytes + taken, error.limit_bytes + taken
         raise MemoryLimitError(error.width, needed, limit) from None
-
-
-def _taken(answers: Iterator[Answer | None], found: RowsFound, progress: Fraction | None) -> None:
-    """Take down answers that are there already."""
-    for row in range(len(found.rows)):
-        answer = next(answers)
-        if answer is None:
-            found.set_impossible(row)
-        else:
-            found.set_exact(row, answer)
-    if progress is not None:
-        progress(1.0)
 
 
 def _exact(

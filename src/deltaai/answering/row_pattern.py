@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Num
 from torch import Tensor
 
 from deltaai.answering.questions import Question
@@ -18,6 +19,7 @@ from deltaai.budget import Budget
 
 # A block of rows may take this share of the memory, and this much in any case.
 _BLOCK_SHARE, _MOST_BLOCK_BYTES, _MOST_BLOCK_ROWS = 8, 2**25, 2**14
+_REAL_NUMBERS = 4  # of a real variable while a row is being answered
 # Bytes of a cell as text, in lists and in a line to be read; of a probability, in arrays, in lists
 # and in a line to be written; and of a row of answers beside its numbers.
 _BYTES_PER_CELL, _BYTES_PER_PAIR, _BYTES_PER_ROW = 160, 200, 400
@@ -41,7 +43,7 @@ class RowPattern:
 
     @classmethod
     def of(
-        cls, blocks: Iterable[Int[Tensor, "row var"]], num_variables: int, budget: Budget
+        cls, blocks: Iterable[Num[Tensor, "row var"]], num_variables: int, budget: Budget
     ) -> RowPattern:
         """Look at all rows once."""
         num_rows = most_observed = 0
@@ -50,7 +52,7 @@ class RowPattern:
         for rows in blocks:
             budget.check("the table of evidence")
             if len(rows):
-                is_known = rows >= 0
+                is_known = known_in(rows)
                 num_rows += len(rows)
                 always &= is_known.all(0)
                 ever |= is_known.any(0)
@@ -68,13 +70,26 @@ class RowPattern:
         return bool((self.always == self.ever).all())
 
 
-def observed_in(rows: Int[Tensor, "row var"]) -> list[dict[int, int]]:
-    """Observed variables of each row and their states.
+def known_in(rows: Num[Tensor, "row var"]) -> Bool[Tensor, "row var"]:
+    """Where something is known: not -1, or not NaN where rows are floating.
+
+    >>> known_in(torch.tensor([[-1.0, torch.nan]])), known_in(torch.tensor([[-1]]))
+    (tensor([[ True, False]]), tensor([[False]]))
+    """
+    return ~rows.isnan() if rows.is_floating_point() else rows >= 0
+
+
+def observed_in(rows: Num[Tensor, "row var"]) -> list[dict[int, Any]]:
+    """Observed variables of each row and their states or values.
 
     >>> observed_in(torch.tensor([[-1, 2], [-1, -1]]))
     [{1: 2}, {}]
     """
-    return [{v: state for v, state in enumerate(row) if state >= 0} for row in rows.tolist()]
+    known = known_in(rows).tolist()
+    return [
+        {v: state for v, state in enumerate(row) if is_known[v]}
+        for row, is_known in zip(rows.tolist(), known, strict=True)
+    ]
 
 
 def answer_bytes(question: Question) -> int:
@@ -87,7 +102,8 @@ def rows_at_once(question: Question, budget: Budget) -> tuple[int, int]:
     """How many rows to read, answer and write at a time, and the bytes that this takes."""
     model = question.model
     each = _BYTES_PER_ROW + _BYTES_PER_PAIR * question.num_pairs
-    each += 16 * int(model.state_offsets[-1])  # of all variables, whatever is asked for
+    pairs = sum(variable.num_states or _REAL_NUMBERS for variable in model.variables)
+    each += 16 * pairs  # of all variables, whatever is asked for
     each += _BYTES_PER_CELL * model.num_variables * (1 + question.of_rows.samples)
     most = min(budget.memory // _BLOCK_SHARE, _MOST_BLOCK_BYTES)
     count = min(max(most // each, 1), _MOST_BLOCK_ROWS)

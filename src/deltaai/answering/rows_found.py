@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from copy import copy
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Num
 from torch import Tensor
 
+from deltaai.answering.columns import errors_of, figures_of
 from deltaai.answering.questions import Question
 from deltaai.answering.row_pattern import answer_bytes, observed_in
 from deltaai.answering.table_answer import IMPOSSIBLE, TableAnswer
@@ -23,25 +25,28 @@ _NOT_REACHED = "the time limit ended before this row was answered: raise it"
 class RowsFound:
     """What is known of each row so far."""
 
-    def __init__(self, question: Question, rows: Int[Tensor, "row var"]) -> None:
+    def __init__(self, question: Question, rows: Num[Tensor, "row var"]) -> None:
         model, samples = question.model, question.of_rows.samples
         self.question, self.model, self.rows = question, model, rows
         self.asked = question.names
-        offsets, sizes = model.state_offsets.tolist(), model.num_states.tolist()
-        numbers = [model.index(name) for name in self.asked]
-        self.pairs = [offsets[v] + state for v in numbers for state in range(sizes[v])]
-        shape = (len(rows), len(self.pairs))
+        self.numbers = [model.index(name) for name in self.asked]
+        self.pairs: list[int] = []  # of probabilities in one row of all; none if any are real
+        if model.is_discrete:
+            offsets, sizes = model.state_offsets.tolist(), model.num_states.tolist()
+            self.pairs = [offsets[v] + state for v in self.numbers for state in range(sizes[v])]
+        shape = (len(rows), question.num_pairs)
         self.probabilities, self.errors = np.full(shape, np.nan), np.zeros(shape)
         self.log_partition = np.full(len(rows), np.nan)
         self.stderr, self.ess, self.khat, self.visible = np.full((4, len(rows)), np.nan)
         self.status = ["untrusted"] * len(rows)
         self.doubts: list[tuple[str, ...]] = [()] * len(rows)
         kept = (len(rows), samples, model.num_variables)
-        self.samples = torch.zeros(kept, dtype=torch.long, device="cpu") if samples else None
+        dtype = torch.long if model.is_discrete else torch.float64
+        self.samples = torch.zeros(kept, dtype=dtype, device="cpu") if samples else None
         self.num_answered = len(rows)
 
     @classmethod
-    def within(cls, question: Question, rows: Int[Tensor, "row var"]) -> RowsFound:
+    def within(cls, question: Question, rows: Num[Tensor, "row var"]) -> RowsFound:
         """Refuse before anything is allocated if the answers alone would not fit."""
         needed = len(rows) * answer_bytes(question)
         remedy = "ask for fewer rows, variables or samples at a time"
@@ -53,8 +58,8 @@ class RowsFound:
         """Bytes that the rows and their answers take."""
         return len(self.rows) * answer_bytes(self.question)
 
-    def observed(self, row: int) -> dict[int, int]:
-        """Observed variables of a row and their states."""
+    def observed(self, row: int) -> dict[int, Any]:
+        """Observed variables of a row and their states or values."""
         return observed_in(self.rows[row : row + 1])[0]
 
     def set_impossible(self, row: int) -> None:
@@ -65,7 +70,7 @@ class RowsFound:
 
     def set_exact(self, row: int, answer: Answer) -> None:
         """Take down an answer that is certain."""
-        asked = [answer.marginals[name] for name in self.asked]
+        asked = [figures_of(answer.marginals[name]) for name in self.asked]
         self.probabilities[row] = np.concatenate(asked) if asked else 0.0
         self.log_partition[row], self.stderr[row] = answer.log_partition, 0.0
         self.status[row] = "exact"
@@ -81,9 +86,16 @@ class RowsFound:
 
     def set(self, row: int, drawn: Drawn) -> None:
         """Take down what a row's samples say, and what they are worth."""
-        mean, error = drawn.refined.moments
-        self.probabilities[row] = mean[self.pairs].numpy()
-        self.errors[row] = error[self.pairs].numpy()
+        if self.model.is_discrete:
+            mean, error = drawn.refined.moments
+            self.probabilities[row] = mean[self.pairs].numpy()
+            self.errors[row] = error[self.pairs].numpy()
+        elif self.asked:
+            values, errors = drawn.refined.marginals(), drawn.refined.marginal_errors()
+            self.probabilities[row] = np.concatenate([figures_of(values[n]) for n in self.asked])
+            self.errors[row] = np.concatenate(
+                [errors[n] if n in errors else errors_of(values[n]) for n in self.asked]
+            )
         estimate, judged = drawn.samples.estimate, drawn.judged
         self.log_partition[row], self.stderr[row] = estimate.log_partition, estimate.stderr
         self.ess[row], self.khat[row] = estimate.ess, estimate.khat
@@ -109,7 +121,11 @@ class RowsFound:
             return self
         kept = copy(self)
         for name, value in vars(self).items():
-            if isinstance(value, np.ndarray | Tensor | list) and name not in {"asked", "pairs"}:
+            if isinstance(value, np.ndarray | Tensor | list) and name not in {
+                "asked",
+                "numbers",
+                "pairs",
+            }:
                 setattr(kept, name, value[: self.num_answered])
         return kept
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from deltaai.budget import Budget
 from deltaai.errors import StateError, TimeLimitError
-from deltaai.exact import ExactInference, Remainder
+from deltaai.exact import ExactInference, GaussianInference, Remainder
 from deltaai.fitting import DRAWN_PER_SAMPLE, Sampler, posteriors_given, samples_given
 from deltaai.models import Evidence, FactorGraph, States
 
@@ -29,7 +29,7 @@ def sample_stream(
     evidence: Evidence | None = None,
     budget: Budget,
 ) -> Iterator[SampleBlock]:
-    """Draw from a sampler, or exactly from a model that is narrow enough, in blocks.
+    """Draw from a sampler, or exactly from a model that is narrow or Gaussian, in blocks.
 
     Parameters
     ----------
@@ -56,10 +56,13 @@ def sample_stream(
     if not isinstance(source, Sampler):
         block_bytes = at_once * _BYTES_PER_VALUE * source.num_variables
         with budget.watched("the first sample"):
-            engine = ExactInference(
-                Remainder.given(source, observed),
-                memory_limit=max(budget.memory - block_bytes, 1),
-                progress=budget.watching("the first sample"),
+            left, memory = Remainder.given(source, observed), max(budget.memory - block_bytes, 1)
+            engine = (
+                ExactInference(
+                    left, memory_limit=memory, progress=budget.watching("the first sample")
+                )
+                if left.reduced.is_discrete
+                else GaussianInference(left, memory_limit=memory)
             )
     for start in range(0, num_samples, at_once):
         count = min(at_once, num_samples - start)

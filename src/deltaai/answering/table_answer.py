@@ -9,9 +9,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Num
 from torch import Tensor
 
+from deltaai.answering.columns import columns_of
 from deltaai.arguments import checked_count, checked_items
 from deltaai.display import Card, Shown, listing, plural
 from deltaai.errors import ConfigError, DeltaAIError, Setting
@@ -31,7 +32,8 @@ class TableAnswer(Shown):
     ----------
     model : the target.
     names : the variables asked for.
-    probabilities : of each state of each of them, (row, pair); not a number in impossible rows.
+    probabilities : of each state of each of them, (row, pair); not a number in impossible rows. A
+        real variable has its mean, deviation and the ends of 95 % of it in their place.
     errors : their standard errors, (row, pair).
     log_partition, stderr, ess, khat : one of each a row; the last two are not numbers where nothing
         was sampled.
@@ -59,7 +61,7 @@ class TableAnswer(Shown):
     doubts: tuple[str, ...]
     method: str
     seconds: float
-    samples: Int[Tensor, "row sample var"] | None = None
+    samples: Num[Tensor, "row sample var"] | None = None
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -86,17 +88,16 @@ class TableAnswer(Shown):
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """``name=state`` for each column of ``probabilities``."""
-        return tuple(
-            f"{name}={state}"
-            for name in self.names
-            for state in self.model.variables[self.model.index(name)].states
-        )
+        """``name=state`` for each column of ``probabilities``; ``name mean`` of a real variable."""
+        return tuple(column for name in self.names for column in columns_of(self.model, name))
 
     def marginals(self, row: int) -> dict[str, np.ndarray]:
-        """Probabilities of the asked variables in one row, counted from 0 as arrays are."""
+        """Probabilities of the asked variables in one row, counted from 0 as arrays are.
+
+        Of a real variable: mean, deviation, and the ends of 95 % of it.
+        """
         row = checked_count("row", row, 0, len(self) - 1)
-        sizes = [self.model.variables[self.model.index(name)].num_states for name in self.names]
+        sizes = [len(columns_of(self.model, name)) for name in self.names]
         parts = np.split(self.probabilities[row], np.cumsum(sizes)[:-1])
         return dict(zip(self.names, parts, strict=True))
 
@@ -133,8 +134,11 @@ class TableAnswer(Shown):
         """One list a sample: the number of its row, its own, and a label for each variable."""
         if self.samples is None:
             raise DeltaAIError("no samples were kept: ask with samples=5, for example")
-        labels = [variable.states for variable in self.model.variables]
+        variables = self.model.variables
         for row, drawn in enumerate(self.samples.tolist()):
             for number, states in enumerate(drawn):
-                shown = (names[state] for names, state in zip(labels, states, strict=True))
+                shown = (
+                    repr(x) if v.is_real else v.states[int(x)]
+                    for v, x in zip(variables, states, strict=True)
+                )
                 yield [str(row), str(number), *shown]

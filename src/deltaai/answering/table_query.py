@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Num
 from torch import Tensor
 
 from deltaai.answering.questions import CHECKED_ROWS, Question, TableChoices, resolve
@@ -54,7 +54,8 @@ def query_table(
     ----------
     source : a model, a sampler that was trained for one, or the path of a file with either.
     evidence : a ``DataFrame`` with a column for each variable that may be observed and blanks where
-        it is not, a list of mappings, or a tensor of states with -1 for unknown.
+        it is not, a list of mappings, or a tensor of states with -1 for unknown; of a model with
+        real variables a floating one with NaN for unknown.
     of : the variables to report; all by default.
     method : ``"auto"`` is exact where the tables fit, ``"exact"``, or ``"sampler"``.
     num_samples : samples to draw for a row, where rows are sampled (1,000).
@@ -114,16 +115,31 @@ def answer_table(question: Question, reports: Reports) -> TableAnswer:
     return found.answer(answerer.method)
 
 
-def checked_rows(evidence: object, model: FactorGraph) -> Int[Tensor, "row var"]:
-    """Rows of evidence as states, -1 for unknown, from whatever holds them."""
+def checked_rows(evidence: object, model: FactorGraph) -> Num[Tensor, "row var"]:
+    """Rows of evidence as states, -1 for unknown, from whatever holds them; or numbers and NaN."""
     if not isinstance(evidence, Tensor):
         return rows_from_table(evidence, model)
-    expected = f"integers of shape (rows, {model.num_variables}), with -1 for unknown"
+    kind = "integers" if model.is_discrete else "numbers"
+    blank = "-1" if model.is_discrete else "NaN"
+    expected = f"{kind} of shape (rows, {model.num_variables}), with {blank} for unknown"
     if not has_values(evidence) or evidence.ndim != 2 or evidence.shape[1] != model.num_variables:
         raise EvidenceError(f"rows have shape {tuple(evidence.shape)}: give {expected}")
+    if not model.is_discrete:
+        return _checked_numbers(evidence, model, expected)
     is_whole = not (evidence.is_floating_point() or evidence.is_complex())
     if is_whole and evidence.dtype != torch.bool:
         rows = evidence.long().to(CPU)  # first, for unsigned integers know no -1
         if not bool(((rows < -1) | (rows >= model.num_states.to(CPU))).any()):
             return rows
     raise EvidenceError(f"rows hold values that are no states: give {expected}")
+
+
+def _checked_numbers(evidence: Tensor, model: FactorGraph, expected: str) -> Num[Tensor, "row var"]:
+    """Rows of a model with real variables, NaN for unknown."""
+    if not evidence.is_complex() and evidence.dtype != torch.bool:
+        rows, (low, high) = evidence.detach().double().to(CPU), model.bounds
+        is_inside = (rows >= low.to(CPU)) & (rows <= high.to(CPU)) & rows.isfinite()
+        is_inside &= model.is_real.to(CPU) | (rows == rows.round())
+        if bool((is_inside | rows.isnan()).all()):
+            return rows
+    raise EvidenceError(f"rows hold values that their variables cannot have: give {expected}")

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -76,7 +77,8 @@ def query_stream(question: Question, reports: Reports) -> Iterator[TableAnswer]:
         if found.num_answered < len(rows):
             budget.check(f"row {done + 1}")
     if done == 0:
-        nothing = torch.zeros(0, model.num_variables, dtype=torch.long, device="cpu")
+        dtype = torch.long if model.is_discrete else torch.float64
+        nothing = torch.zeros(0, model.num_variables, dtype=dtype, device="cpu")
         yield RowsFound(question, nothing).answer(answerer.method)
 
 
@@ -92,7 +94,7 @@ def _for_any_rows(question: Question, budget: Budget, reports: Reports) -> RowAn
         return None
 
 
-def _observed(cases: CaseStream, at_once: int) -> list[dict[int, int]]:
+def _observed(cases: CaseStream, at_once: int) -> list[dict[int, Any]]:
     """Evidence of all rows."""
     return [observed for rows in cases.blocks(at_once) for observed in observed_in(rows)]
 

@@ -92,10 +92,10 @@ def whole(
     """All tables of a model at once."""
     cost = exact_cost(elimination, model.num_states.tolist())
     seconds = exact_seconds(cost, model.num_variables)
-    needs = _needs("an exact answer", cost.peak_bytes, seconds, limits)
+    words = needs("an exact answer", cost.peak_bytes, seconds, limits)
     given = " after the evidence" if method == "exact after evidence" else ""
     is_affordable = limits.allow(cost.peak_bytes, seconds)
-    reason = f"{needs} (width {cost.width}{given})"
+    reason = f"{words} (width {cost.width}{given})"
     option = Option(method, cost.peak_bytes, seconds, is_affordable, reason)
     return Way(option, cost, elimination, reduction)
 
@@ -148,11 +148,11 @@ def in_parts(way: Way, limits: Limits, search_seconds: float | int) -> Way | Non
         return _in_order(way, cutset, limits)
     cost, per_part = cutset.cost, _SECONDS_PER_VARIABLE_OF_PART * len(cutset.order)
     seconds = _SECONDS_PER_ENTRY * cutset.total_entries + cutset.num_states * per_part
-    needs = _needs("an exact answer", cost.peak_bytes, seconds, limits)
+    words = needs("an exact answer", cost.peak_bytes, seconds, limits)
     count = len(cutset.variables)
     fixed = f"{count} {'variable' if count == 1 else 'variables'} fixed at a time"
     is_affordable = cost.peak_bytes <= limits.memory and seconds <= most_seconds
-    reason = f"{needs} (width {cost.width}, {fixed})"
+    reason = f"{words} (width {cost.width}, {fixed})"
     option = Option("exact in parts", cost.peak_bytes, seconds, is_affordable, reason)
     total = ExactCost(cost.width, cost.largest_table, cutset.total_entries, cost.peak_bytes)
     return Way(option, total, way.elimination, way.reduction, cutset)
@@ -173,11 +173,12 @@ def amortised(cost: TrainingCost, limits: Limits) -> Option:
         cost.peak_bytes,
         cost.seconds,
         limits.allow(cost.peak_bytes, LEAST_TRAINING * cost.seconds),
-        _needs("training a sampler", cost.peak_bytes, cost.seconds, limits),
+        needs("training a sampler", cost.peak_bytes, cost.seconds, limits),
     )
 
 
-def _needs(what: str, num_bytes: int, seconds: float, limits: Limits) -> str:
+def needs(what: str, num_bytes: int, seconds: float, limits: Limits) -> str:
+    """What something takes of what is allowed, in words."""
     time = f" and {format_seconds(seconds)}"
     if limits.seconds is not None:
         time += f" of {format_seconds(limits.seconds)}"

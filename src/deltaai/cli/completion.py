@@ -111,4 +111,5 @@ def _of_tensors(content: bytes) -> States:
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])
     model = json.loads(header["__metadata__"]["deltaai"])["metadata"]["model"]
-    return dict(model["variables"])
+    # Of a real variable there is a support, and nothing to complete.
+    return {name: said if isinstance(said, list) else [] for name, said in model["variables"]}

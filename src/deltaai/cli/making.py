@@ -145,18 +145,23 @@ def reproduce(
             "--only-methods",
             "--method",
             metavar="KEYS",
-            help="Run these methods, separated by commas.",
+            help="Run these methods, separated by commas, or all of them.",
         ),
     ] = None,
     only_models: Annotated[
         str | None, typer.Option(metavar="KEYS", help="Run these models, separated by commas.")
+    ] = None,
+    orders: Annotated[
+        str | None,
+        typer.Option(metavar="one|many", help="Run the parts of one order, or of many; for poses."),
     ] = None,
     time_limit: PartTimeLimit = None,
     data_dir: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Folder with the files of MNIST. Default: DELTAAI_DATA_DIR, or a download.",
+            help="Folder with the files of MNIST, or of poses. Default: DELTAAI_DATA_DIR; MNIST is "
+            "downloaded if there is none.",
         ),
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
@@ -181,6 +186,7 @@ def reproduce(
         resume=resume,
         only_methods=only_methods,
         only_models=only_models,
+        orders=orders,
         time_limit=time_limit,
         data_dir=data_dir,
     )

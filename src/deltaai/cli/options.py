@@ -87,7 +87,7 @@ PartTimeLimit = Annotated[
     float | None,
     typer.Option(
         metavar="SECONDS",
-        help="Time each part is trained for, judging not counted; for figures of images.",
+        help="Time each part is trained for, judging not counted; for figures of images and poses.",
         callback=_check_seconds,
     ),
 ]

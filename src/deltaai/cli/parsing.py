@@ -18,7 +18,7 @@ def parse_names(text: str | None, model: FactorGraph) -> list[str] | None:
     """Read names separated by commas; a name that itself holds commas may stand alone."""
     if text is None:
         return None
-    known = {variable.name for variable in model.variables}
+    known = {variable.name for variable in model.variables} | {name for name, _ in model.nodes}
     if text in known:
         return [text]
     names = [name.strip() for name in text.split(",") if name.strip()]
@@ -41,14 +41,14 @@ def parse_evidence(
     if file is not None:
         evidence.update(read_evidence(file, model))
     for name, state in (pair for word in pairs for pair in _split(word, model)):
-        if name in evidence and _index(model, name, evidence[name]) != _index(model, name, state):
-            raise EvidenceError(f"the evidence gives {name!r} two states")
+        if name in evidence and _value(model, name, evidence[name]) != _value(model, name, state):
+            raise EvidenceError(f"the evidence gives {name!r} two values")
         evidence[name] = state
     return evidence
 
 
-def _index(model: FactorGraph, name: str, state: str | int) -> int:
-    return model.variables[model.index(name)].index_of(state)
+def _value(model: FactorGraph, name: str, state: str | int) -> int | float:
+    return model.variables[model.index(name)].value_of(state)
 
 
 def _split(word: str, model: FactorGraph) -> list[tuple[str, str]]:

@@ -94,10 +94,14 @@ def _print(
         ]
     rows.append(("time", f"{answer.seconds:.3f} s"))
     if best is not None:
-        listed = ", ".join(f"{name}={best.labels[name]}" for name in question.names)
+        listed = ", ".join(f"{name}={_short(best.labels[name])}" for name in question.names)
         rows += [("best log score", f"{best.log_score:.9g}"), ("most likely", listed)]
     given = ", ".join(f"{name}={state}" for name, state in observed.items())
     title = f"P(. | {given})" if given and len(given) < 80 else "Marginals"
     show.marginal_table(question.model, answer.marginals, title)
     show.figures("", rows)
     show.doubts(answer.doubts)
+
+
+def _short(value: str | float) -> str:
+    return value if isinstance(value, str) else f"{value:.6g}"

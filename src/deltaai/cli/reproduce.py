@@ -15,11 +15,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from deltaai.cli import show
 from deltaai.errors import ConfigError, format_seconds
-from deltaai.experiments import Reproduction, Standing, experiment_names, find_experiment
+from deltaai.experiments import (
+    Experiment,
+    Reproduction,
+    Standing,
+    experiment_names,
+    find_experiment,
+)
 from deltaai.experiments import reproduce as run
 
 EXIT_PART_FAILED = 1
 _MOST_SEEDS = 1000
+_ALL = "all"
 
 
 def list_experiments() -> None:
@@ -39,6 +46,7 @@ def run_reproduce(
     resume: bool,
     only_methods: str | None,
     only_models: str | None,
+    orders: str | None,
     time_limit: float | None,
     data_dir: Path | None,
 ) -> None:
@@ -58,6 +66,7 @@ def run_reproduce(
     words += [] if threads == 1 else ["--threads", str(threads)]
     for option, keys in (("--only-methods", only_methods), ("--only-models", only_models)):
         words += [option, keys] if keys is not None else []
+    words += [] if orders is None else ["--orders", orders]
     words += [] if time_limit is None else ["--time-limit", f"{time_limit:g}"]
     try:
         with _parts_bar() as watch:
@@ -69,10 +78,11 @@ def run_reproduce(
                 jobs=jobs,
                 threads=threads,
                 resume=resume,
-                only_methods=_keys(only_methods),
+                only_methods=_methods(only_methods, experiment),
                 only_models=_keys(only_models),
                 time_limit=time_limit,
                 data_dir=data_dir,
+                orders=orders,
                 # The folder's name only: where it stands is no business of the reader.
                 command=shlex.join([*words, "--out", out.resolve().name]),
                 watch=watch,
@@ -150,6 +160,14 @@ def _tell_ended(standing: Standing) -> None:
         result = f"failed: {ended.error}" if ended.error else f"{ended.seconds:.1f} s"
         line = f"[{standing.num_done}/{standing.num_parts}] {ended.part.name} {result}"
         show.err.print(line, markup=False, soft_wrap=True)
+
+
+def _methods(text: str | None, experiment: Experiment) -> list[str] | None:
+    """Keys of methods; the one word ``all`` stands for every one, unless a method is called so."""
+    keys = _keys(text)
+    if keys == [_ALL] and _ALL not in experiment.method_labels:
+        return list(experiment.method_labels)
+    return keys
 
 
 def _keys(text: str | None) -> list[str] | None:

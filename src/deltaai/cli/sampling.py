@@ -1,4 +1,4 @@
-"""``deltaai sample``: states from a trained sampler, or exact ones from a model that is narrow.
+"""``deltaai sample``: states from a sampler, or exact ones from a narrow or a Gaussian model.
 
 They are drawn and written some at a time, so any number of them needs little memory; only a .npz
 file is made in one piece.
@@ -6,7 +6,8 @@ file is made in one piece.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,10 @@ def _without_array(model: FactorGraph, number: int, budget: Budget) -> Budget:
 def _write_text(model: FactorGraph, blocks: _Blocks, output: Path | None, *, is_json: bool) -> None:
     names = [variable.name for variable in model.variables]
     # What a state looks like in a line is the same in all of them, and there may be very many.
-    labels = [[_as_csv(label) for label in variable.states] for variable in model.variables]
+    labels: list[Any] = [
+        [_as_csv(label) for label in variable.states] for variable in model.variables
+    ]
+    heads = [""] * len(names)
     begin, between, separator, end = "", ",", "\n", "\n"
     if is_json:
         begin, between, separator, end = "  {", ", ", "},\n", "}\n]\n"
@@ -103,6 +107,9 @@ def _write_text(model: FactorGraph, blocks: _Blocks, output: Path | None, *, is_
             [f"{show.json_line(name)}: {show.json_line(label)}" for label in variable.states]
             for name, variable in zip(names, model.variables, strict=True)
         ]
+        heads = [f"{show.json_line(name)}: " for name in names]
+    if not model.is_discrete:
+        labels = [_Numbers(head, cells) for head, cells in zip(heads, labels, strict=True)]
     with show.writing(output) as write:
         write("[\n" if is_json else show.csv_text([names]))
         is_first = True
@@ -116,12 +123,24 @@ def _write_text(model: FactorGraph, blocks: _Blocks, output: Path | None, *, is_
         write(end)
 
 
+@dataclass(frozen=True)
+class _Numbers:
+    """Cells of a variable in states that are floating: labels, or numbers where there are none."""
+
+    head: str
+    labels: Sequence[str]
+
+    def __getitem__(self, value: float) -> str:
+        return self.labels[int(value)] if self.labels else f"{self.head}{value!r}"
+
+
 def _as_csv(label: str) -> str:
     return show.csv_text([[label]]).removesuffix("\n")
 
 
 def _write_npz(model: FactorGraph, blocks: _Blocks, number: int, output: Path) -> None:
-    states = np.empty((number, model.num_variables), dtype=np.int64)
+    kind = np.int64 if model.is_discrete else np.float64
+    states = np.empty((number, model.num_variables), dtype=kind)
     log_q = np.empty(number)
     done, has_log_q = 0, False
     for x, found in blocks:

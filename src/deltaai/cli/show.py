@@ -26,6 +26,7 @@ from deltaai.display import quantity as quantity  # noqa: PLC0414
 from deltaai.errors import OutputError
 from deltaai.io import replace_file, replacing
 from deltaai.models import FactorGraph
+from deltaai.real_marginals import QUANTILES, RealMarginal, written
 from deltaai.trust import Answer
 from deltaai.trust import what_was_checked as what_was_checked  # noqa: PLC0414
 
@@ -35,6 +36,7 @@ __all__ = ["detail", "err", "has_progress", "note", "notes", "out"]
 Write = Callable[[str], object]  # puts a text where it belongs
 
 _BAR_WIDTH = 20
+_SHOWN_QUANTILES = (0.025, 0.5, 0.975)
 _MOST_ROWS = 60
 _MOST_COLUMNS = 8
 _MOST_CASES = 20
@@ -57,8 +59,12 @@ def report_rows(report: ModelReport) -> list[tuple[str, str]]:
     """Figures of a checked model."""
     share = report.num_zeros / report.num_entries if report.num_entries else 0.0
     conditional = f", {report.num_conditional_tables} of them conditional tables"
+    states = f"up to {report.most_states} states"
+    if report.num_real:
+        real = f"{report.num_real} of them real"
+        states = real if report.num_real == report.num_variables else f"{real}, {states}"
     return [
-        ("variables", f"{report.num_variables} (up to {report.most_states} states)"),
+        ("variables", f"{report.num_variables} ({states})"),
         ("factors", f"{report.num_factors}" + conditional * (report.num_conditional_tables > 0)),
         ("largest scope", f"{report.largest_scope} variables"),
         ("table entries", f"{quantity(report.num_entries)}, {report.num_zeros} zero ({share:.1%})"),
@@ -66,7 +72,47 @@ def report_rows(report: ModelReport) -> list[tuple[str, str]]:
     ]
 
 
-def marginal_table(model: FactorGraph, marginals: Mapping[str, np.ndarray], title: str) -> None:
+def marginal_table(model: FactorGraph, marginals: Mapping[str, Any], title: str) -> None:
+    """Print what is known of all variables: of those with states, then of real ones."""
+    real = {name: row for name, row in marginals.items() if isinstance(row, RealMarginal)}
+    if real:
+        _real_table(real, title)
+    if len(real) < len(marginals) or not marginals:
+        rest = {name: row for name, row in marginals.items() if name not in real}
+        _probability_table(model, rest, title if not real else "")
+
+
+def _real_table(marginals: Mapping[str, RealMarginal], title: str) -> None:
+    """Print mean, deviation, and the quantiles that a terminal has room for."""
+    table = Table(title=escape(title), title_justify="left", box=None, padding=(0, 2))
+    table.add_column("variable", overflow="fold")
+    has_errors = not all(found.is_closed_form for found in marginals.values())
+    quantiles = [f"{100 * quantile:g} %" for quantile in _SHOWN_QUANTILES]
+    for heading in ("mean", *["error"] * has_errors, "deviation", *quantiles):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, found in islice(marginals.items(), _MOST_ROWS):
+        ends = (float(found.quantile(quantile)) for quantile in _SHOWN_QUANTILES)
+        numbers = [found.mean, found.deviation, *ends]
+        mean, *rest = written(numbers, found.deviation) if found.deviation else _same(numbers)
+        error = [f"{found.stderr:.1g}"] * has_errors
+        table.add_row(escape(name), mean, *error, *rest)
+    out.print(table)
+    if len(marginals) > _MOST_ROWS:
+        _and_more(len(marginals) - _MOST_ROWS)
+
+
+def _same(numbers: Sequence[float]) -> list[str]:
+    return [f"{number:.6g}" for number in numbers]
+
+
+def _and_more(count: int) -> None:
+    out.print(
+        f"  ... and {count} more variables: choose with --of, or see all with --csv or --json",
+        style="dim",
+    )
+
+
+def _probability_table(model: FactorGraph, marginals: Mapping[str, Any], title: str) -> None:
     """Print probabilities with bars; very long lists are cut, and say so."""
     table = Table(title=escape(title), title_justify="left", box=None, padding=(0, 2))
     for heading in ("variable", "state"):
@@ -77,11 +123,7 @@ def marginal_table(model: FactorGraph, marginals: Mapping[str, np.ndarray], titl
     for shown, (name, row) in enumerate(marginals.items()):
         if rows > _MOST_ROWS:
             out.print(table)
-            out.print(
-                f"  ... and {len(marginals) - shown} more variables: "
-                "choose with --of, or see all with --csv or --json",
-                style="dim",
-            )
+            _and_more(len(marginals) - shown)
             return
         states = model.variables[model.index(name)].states
         for position, (state, probability) in enumerate(zip(states, row, strict=True)):
@@ -126,7 +168,7 @@ def samples_table(model: FactorGraph, states: Tensor, title: str) -> None:
     for variable in shown:
         table.add_column(escape(variable.name))
     for row in states.tolist():
-        table.add_row(*(escape(v.states[k]) for v, k in zip(shown, row, strict=False)))
+        table.add_row(*(escape(v.text_of(k)) for v, k in zip(shown, row, strict=False)))
     out.print(table)
     if len(shown) < model.num_variables:
         more = model.num_variables - len(shown)
@@ -145,7 +187,7 @@ def as_json(value: object) -> None:
 
 
 def answer_document(model: FactorGraph, answer: Answer) -> dict[str, Any]:
-    """Build the JSON form of an answer: probabilities by label."""
+    """Build the JSON form of an answer: probabilities by label, figures of real variables."""
     return {
         "status": answer.status,
         "log_partition": answer.log_partition,
@@ -161,16 +203,31 @@ def answer_document(model: FactorGraph, answer: Answer) -> dict[str, Any]:
         "method": answer.method,
         "seconds": answer.seconds,
         "marginals": {
-            name: dict(zip(model.variables[model.index(name)].states, row.tolist(), strict=True))
+            name: row.summary()
+            if isinstance(row, RealMarginal)
+            else dict(zip(model.variables[model.index(name)].states, row.tolist(), strict=True))
             for name, row in answer.marginals.items()
         },
     }
 
 
 def marginals_csv(model: FactorGraph, answer: Answer) -> str:
-    """Write one row a state: variable, state, probability, its error, status."""
-    rows: list[Sequence[object]] = [("variable", "state", "probability", "stderr", "status")]
-    for name in answer.marginals:
+    """Write one row a state: variable, state, probability, its error, status.
+
+    A real variable has a row for each figure, named where a state would be; in models with such
+    variables the column is called ``value``.
+    """
+    marginals = answer.marginals
+    is_discrete = not any(isinstance(found, RealMarginal) for found in marginals.values())
+    heading = "probability" if is_discrete else "value"
+    rows: list[Sequence[object]] = [("variable", "state", heading, "stderr", "status")]
+    for name, marginal in marginals.items():
+        if isinstance(marginal, RealMarginal):
+            rows += [
+                (name, figure, repr(value), repr(error), answer.status)
+                for figure, value, error in _figures_of(marginal)
+            ]
+            continue
         found = answer.marginals.estimate(name)
         states = model.variables[model.index(name)].states
         numbers = zip(states, np.atleast_1d(found.value), np.atleast_1d(found.stderr), strict=True)
@@ -178,6 +235,15 @@ def marginals_csv(model: FactorGraph, answer: Answer) -> str:
             (name, state, repr(float(p)), repr(float(e)), answer.status) for state, p, e in numbers
         ]
     return csv_text(rows)
+
+
+def _figures_of(marginal: RealMarginal) -> Iterator[tuple[str, float, float]]:
+    """Name, value and standard error of each figure of a real variable."""
+    yield "mean", marginal.mean, marginal.stderr
+    yield "deviation", marginal.deviation, marginal.deviation_stderr
+    errors = marginal.quantile_stderr(np.array(QUANTILES)).tolist()
+    for (quantile, value), error in zip(marginal.quantiles.items(), errors, strict=True):
+        yield f"{100 * quantile:g} %", value, error
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:

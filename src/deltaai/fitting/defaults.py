@@ -15,11 +15,11 @@ from typing import Any, cast, get_args
 import torch
 
 from deltaai.arguments import checked_choice, checked_count
-from deltaai.conditionals import FAMILIES, Layout, without_vertices
+from deltaai.conditionals import FAMILIES, Layout, bent_variables, without_vertices
 from deltaai.fitting.spec import EvidenceFor, SamplerSpec
 from deltaai.fitting.training_memory import training_bytes
 from deltaai.graphs import ChordalGraph, eliminate, min_fill_order
-from deltaai.models import FactorGraph
+from deltaai.models import FactorGraph, standard_units
 from deltaai.objectives import BalanceName
 from deltaai.randomness import uniform
 from deltaai.sampling import Orders
@@ -29,6 +29,8 @@ from deltaai.watch import look
 _HIDDEN_MILD, _HIDDEN_PEAKED = 16, 32
 _PEAKED = 4.0  # nats that one flip changes the log score by, on average
 _MEDIUM = 2.0
+_WIDER_FOR_STATES = 1.5
+_PEAKED_IF_REAL = 3.0
 _WORK = 6_000_000  # hidden units times flips times states in one update
 _FREE = 16  # logits and features of a network that take no longer than its hidden units
 # Logits from which on a model is large because of its states; and those of an estimate, all
@@ -45,8 +47,11 @@ _SECONDS_PER_UPDATE, _SECONDS_PER_UNIT = 2e-3, 6e-9  # and of a hidden unit in i
 def peakedness(model: FactorGraph) -> float:
     """Mean size of the change of the log score by one flip, at uniform states.
 
-    Of large models a few states tell as much, and take little memory and time.
+    Of large models a few states tell as much, and take little memory and time. Real variables come
+    in units of their own width, so that they are peaked alike.
     """
+    if not model.is_discrete:
+        return _PEAKED_IF_REAL
     generator = torch.Generator().manual_seed(0)
     num_ratios = int(model.state_offsets[-1])
     count = min(max(_MOST_RATIOS // max(num_ratios, 1), _FEWEST_STATES), _MOST_STATES)
@@ -63,10 +68,24 @@ def peakedness(model: FactorGraph) -> float:
 def suitable_graph(model: FactorGraph, observed: Sequence[int] = ()) -> ChordalGraph:
     """Chordal completion by min-fill: not always the narrowest, but its DAGs have few levels.
 
-    Variables that are observed every time are joined to nothing.
+    Variables that are observed every time are joined to nothing. Real variables come after those
+    with states if that joins few more: given states they have one mode rather than one for each.
+    Those that are normal given the rest come last of all if that makes no clique larger.
     """
     graph = without_vertices(model.markov_graph(), observed)
-    return ChordalGraph.from_elimination(eliminate(graph, min_fill_order(graph)))
+    usual = eliminate(graph, min_fill_order(graph))
+    is_real = model.is_real.tolist()
+    if any(is_real) and not all(is_real):
+        states = [variable for variable, real in enumerate(is_real) if not real]
+        split = eliminate(graph, min_fill_order(graph, last=states))
+        if split.width <= _WIDER_FOR_STATES * usual.width + 2:
+            usual = split
+    if any(is_real) and (bent := bent_variables(model)):
+        states = [variable for variable, real in enumerate(is_real) if not real]
+        split = eliminate(graph, min_fill_order(graph, last=[*states, *bent]))
+        if split.width <= usual.width:
+            usual = split
+    return ChordalGraph.from_elimination(usual)
 
 
 def suitable_hidden(model: FactorGraph, family: str) -> int:
@@ -77,6 +96,12 @@ def suitable_hidden(model: FactorGraph, family: str) -> int:
     return _HIDDEN_PEAKED if peakedness(model) > 1.0 else _HIDDEN_MILD
 
 
+def suitable_head(model: FactorGraph) -> str:
+    """Conditionals of real variables: normal if all factors are quadratic, else mixtures."""
+    is_quadratic = all(group.is_quadratic or group.has_tables for group in model.groups)
+    return "normal" if is_quadratic else "mixture"
+
+
 def suitable_config(
     model: FactorGraph,
     layout: Layout,
@@ -84,6 +109,7 @@ def suitable_config(
     family: str,
     *,
     is_many: bool,
+    has_modes: bool = False,
     **given: Any,  # noqa: ANN401
 ) -> TrainingConfig:
     """Settings for a model; those given by the user win.
@@ -93,11 +119,12 @@ def suitable_config(
     layout : inputs of the conditionals.
     hidden, family : which conditionals.
     is_many : whether for many orders.
+    has_modes : whether there may be several modes far apart, among real variables.
     given : settings that the user chose.
     """
     size = peakedness(model)
-    is_peaked = size > _PEAKED
-    updates = 1000 if is_many else 700 if is_peaked else 600 if size > _MEDIUM else 300
+    is_peaked = size > _PEAKED or has_modes
+    updates = 1000 if is_many or has_modes else 700 if is_peaked else 600 if size > _MEDIUM else 300
     steps = checked_count("steps", given.get("steps", updates))
     num_rows = _rows_of_large(layout)
     has_very_many = num_rows > _MANY_ROWS
@@ -106,12 +133,12 @@ def suitable_config(
         "steps": steps,
         "polish_steps": 0 if has_very_many or "steps" in given or "objective" in given else 400,
         "batch_size": min(batch, 256),
-        "learning_rate": _rate(family, is_many=is_many),
+        "learning_rate": _rate(family, is_many=is_many, is_discrete=layout.is_discrete),
         "resample_every": 4,
         "redraw_orders_every": 8,
-        "gradient_clip": 10.0,
+        "gradient_clip": 10.0 if layout.is_discrete else 1.0,
         "anneal_steps": int(0.6 * steps) if is_peaked else 0,
-        "anneal_start": min(1.0, 1.0 / size) if is_peaked else 0.1,
+        "anneal_start": 0.05 if has_modes else min(1.0, 1.0 / size) if is_peaked else 0.1,
         "evaluate_every": 25,
     }
     if has_very_many:
@@ -206,6 +233,8 @@ def flat_log_partition(model: FactorGraph, objective: BalanceName) -> float:
     From zero it would take a large model thousands of updates to come near. The forward-looking
     objectives learn log Z less the score of nothing, which is that mean, or about.
     """
+    if not model.is_discrete:
+        return 0.0 if objective.startswith("fl-") else _wide_log_partition(model)
     entropy = float(model.num_states.double().log().sum())
     if objective.startswith("fl-"):
         return entropy
@@ -216,8 +245,25 @@ def flat_log_partition(model: FactorGraph, objective: BalanceName) -> float:
         return entropy + float(model.log_score((chance * model.num_states).long()).double().mean())
 
 
-def _rate(family: str, *, is_many: bool) -> float | int:
+def _wide_log_partition(model: FactorGraph) -> float:
+    """Log Z as a wide normal density about the modes would have it."""
+    units = standard_units(model)
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(
+        model.num_variables, 256, generator=generator, dtype=torch.float64, device="cpu"
+    )
+    low, high = (bound.cpu()[:, None] for bound in model.bounds)
+    columns = units.outward(noise.tanh()).clamp(low, high)
+    columns = columns.where(model.is_real.cpu()[:, None], (low + (noise > 0) * (high > low)))
+    with torch.no_grad():
+        scores = model.log_score(columns.T.to(model.device)).double()
+    return float(scores.nan_to_num(neginf=-1e6).median()) + units.log_volume
+
+
+def _rate(family: str, *, is_many: bool, is_discrete: bool) -> float | int:
     chosen = FAMILIES[family].learning_rate
     if chosen is not None:
         return chosen
+    if not is_discrete:  # scales are exponentials of what networks give
+        return 1e-2 if is_many else 5e-3
     return 3e-2 if is_many else 1e-2

@@ -21,7 +21,7 @@ from deltaai.arguments import (
     checked_seed,
 )
 from deltaai.budget import Budget
-from deltaai.conditionals import FAMILIES, Layout, refuse_zeros, without_vertices
+from deltaai.conditionals import FAMILIES, REAL_HEADS, Layout, refuse_zeros, without_vertices
 from deltaai.devices import Device, checked_device
 from deltaai.errors import (
     ConfigError,
@@ -31,7 +31,12 @@ from deltaai.errors import (
     TimeLimitError,
     shown,
 )
-from deltaai.fitting.defaults import suitable_config, suitable_graph, suitable_hidden
+from deltaai.fitting.defaults import (
+    suitable_config,
+    suitable_graph,
+    suitable_head,
+    suitable_hidden,
+)
 from deltaai.fitting.initial import check_initial, start_from_messages
 from deltaai.fitting.runs import default_most_observed, set_up_run
 from deltaai.fitting.sampler import Sampler
@@ -40,7 +45,7 @@ from deltaai.fitting.training_memory import bytes_per_column, training_bytes
 from deltaai.graphs import ChordalGraph
 from deltaai.heap import hand_back
 from deltaai.io import as_model, is_there
-from deltaai.models import FactorGraph, States, on_device, smoothed
+from deltaai.models import FactorGraph, StandardUnits, States, on_device, smoothed
 from deltaai.progress import Fraction, fractions_of, reporting
 from deltaai.sampling import OrdersKind
 from deltaai.threads import limited_threads
@@ -53,7 +58,7 @@ from deltaai.training import (
     settle_earlier,
 )
 
-_MOST_THREADS, _MOST_HIDDEN = 2**10, 2**16  # more is a slip of the hand
+_MOST_THREADS, _MOST_HIDDEN, _MOST_COMPONENTS = 2**10, 2**16, 1000  # more is a slip of the hand
 # What an update holds takes so long to write and read again, on one core; and seconds of work that
 # an update has in any case.
 _SECONDS_PER_BYTE, _LEAST_WORK = 2e-9, 1.0
@@ -71,6 +76,8 @@ def fit(
     family: str | None = None,
     hidden: int | None = None,
     is_informed: bool | None = None,
+    head: str | None = None,
+    components: int | None = None,
     evidence: str | Sequence[str] | None = None,
     most_observed: int | None = None,
     smoothing: float | int | None = None,
@@ -102,6 +109,10 @@ def fit(
     hidden : hidden units of the networks (default: from the model and the family).
     is_informed : whether log-factors among known variables are part of the conditionals; they are
         by default.
+    head : conditionals of real variables: ``"normal"``, truncated where they are bounded (the
+        default if all factors are quadratic); ``"mixture"`` of such (the default elsewhere), which
+        can hold several modes; or ``"beta"``, in boxes.
+    components : of a mixture; three by default.
     evidence : ``"any"`` trains one q for any evidence: its conditionals see the evidence among
         their descendants, so that answers under new evidence have nearly even weights. A list of
         names trains q given the values of these variables, which are then needed every time; they
@@ -154,6 +165,8 @@ def fit(
             "family": family,
             "hidden": hidden,
             "is_informed": is_informed,
+            "head": head,
+            "components": components,
         }
         asked |= {"evidence": _given(model, evidence), "smoothing": smoothing}
         spec = _spec(model, start, asked)
@@ -162,7 +175,7 @@ def fit(
         fixed = spec.evidence if isinstance(spec.evidence, tuple) else ()
         _check_start(initial, start, fixed)
         graph = suitable_graph(model, fixed) if start is None else _graph_of(start, model, fixed)
-        proposal, sources = spec.build(model, graph, seed=seed)
+        proposal, sources = spec.build(model, graph, seed=seed, units=_units_of(start))
         if start is not None:
             proposal.conditionals.load_state_dict(start.proposal.conditionals.state_dict())
         usual: dict[str, Any] = {} if spec.evidence is None else WITH_EVIDENCE
@@ -173,6 +186,7 @@ def fit(
             spec.hidden,
             spec.family,
             is_many=spec.orders == "many",
+            has_modes=proposal.has_modes,
             seed=seed,
             **{**usual, **settings},
         )
@@ -227,13 +241,18 @@ def _spec(model: FactorGraph, start: Sampler | None, asked: dict[str, Any]) -> S
         checked_choice("family", given["family"], tuple(FAMILIES))
     if "is_informed" in given:
         given["is_informed"] = checked_flag("is_informed", given["is_informed"])
+    if "head" in given:
+        checked_choice("head", given["head"], tuple(REAL_HEADS))
+    if "components" in given:
+        given["components"] = checked_count("components", given["components"], 1, _MOST_COMPONENTS)
     if "hidden" in given:
         given["hidden"] = checked_count("hidden", given["hidden"], 1, _MOST_HIDDEN)
     if start is None:
         family = given.get("family", SamplerSpec.family)
         smooth = given.get("smoothing")
         target = model if smooth is None else smoothed(model, smooth)
-        return SamplerSpec(**{"hidden": suitable_hidden(target, family), **given})
+        usual = {"hidden": suitable_hidden(target, family), "head": suitable_head(model)}
+        return SamplerSpec(**{**usual, **given})
     for name, value in given.items():
         theirs = getattr(start.spec, name)
         if theirs != value:
@@ -244,6 +263,11 @@ def _spec(model: FactorGraph, start: Sampler | None, asked: dict[str, Any]) -> S
                 Setting("start"),
             )
     return start.spec
+
+
+def _units_of(start: Sampler | None) -> StandardUnits | None:
+    """The units that weights to go on from were trained in."""
+    return None if start is None else start.proposal.target.units
 
 
 def _check_start(initial: str | None, start: Sampler | None, fixed: Sequence[int]) -> None:

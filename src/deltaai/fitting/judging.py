@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -151,7 +152,7 @@ def _check(check_samples: int, generator: Randomness, budget: Budget | None) -> 
 
 def posteriors_given(
     network: JudgedNetwork,
-    rows: Sequence[dict[int, int]],
+    rows: Sequence[dict[int, Any]],
     num_samples: int,
     generator: torch.Generator | None,
     *,

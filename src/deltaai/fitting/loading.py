@@ -16,7 +16,7 @@ from deltaai.fitting.sampler import DIAGNOSTICS, Sampler
 from deltaai.fitting.spec import SamplerSpec
 from deltaai.graphs import ChordalGraph, UndirectedGraph
 from deltaai.io import SAMPLER_KIND, load_tensors
-from deltaai.models import model_from_tensors, on_device
+from deltaai.models import FactorGraph, StandardUnits, model_from_tensors, on_device
 from deltaai.training import TrainingConfig
 
 
@@ -46,7 +46,8 @@ def moved_sampler(sampler: Sampler, device: torch.device | None) -> Sampler:
     if device is None or device == sampler.model.device:
         return sampler
     model = on_device(sampler.model, device)
-    proposal, orders = sampler.spec.build(model, sampler.orders.graph)
+    units = sampler.proposal.target.units
+    proposal, orders = sampler.spec.build(model, sampler.orders.graph, units=units)
     proposal.conditionals.load_state_dict(sampler.proposal.conditionals.state_dict())
     return replace(sampler, model=model, proposal=proposal, orders=orders)
 
@@ -66,7 +67,9 @@ def _assembled(tensors: dict[str, Tensor], metadata: dict[str, Any]) -> Sampler:
     spec = SamplerSpec.from_dict(metadata["spec"], model.num_variables)
     weights = {k.removeprefix("q."): v for k, v in tensors.items() if k.startswith("q.")}
     _check_weights(weights, spec)
-    proposal, orders = spec.build(model, chordal)
+    proposal, orders = spec.build(
+        model, chordal, units=_units(tensors, model, metadata.get("has_one_mode"))
+    )
     proposal.conditionals.load_state_dict(weights)
     config = TrainingConfig.from_dict(metadata["config"])
     history, diagnostics = metadata["history"], metadata["diagnostics"]
@@ -75,6 +78,24 @@ def _assembled(tensors: dict[str, Tensor], metadata: dict[str, Any]) -> Sampler:
     if not isinstance(diagnostics, dict) or set(diagnostics) != set(DIAGNOSTICS):
         raise ModelError("its diagnostics are not what a sampler keeps")
     return Sampler(model, proposal, orders, config, spec, history, diagnostics)
+
+
+def _units(
+    tensors: dict[str, Tensor], model: FactorGraph, has_one_mode: object
+) -> StandardUnits | None:
+    """The units that the sampler sees real variables in."""
+    if model.is_discrete:
+        return None
+    centre, unit, anchor = (tensors[f"units.{name}"] for name in ("centre", "unit", "anchor"))
+    shape = (model.num_variables,)
+    for values in (centre, unit, anchor):
+        if values.shape != shape or values.dtype != torch.float64:
+            raise ModelError("its units are not one number for each variable")
+        if not bool(values.isfinite().all()):
+            raise ModelError("its units are not finite numbers")
+    if bool((unit == 0).any()):
+        raise ModelError("a unit of its variables is zero")
+    return StandardUnits(centre, unit, anchor, bool(has_one_mode))
 
 
 def _check_weights(weights: dict[str, Tensor], spec: SamplerSpec) -> None:

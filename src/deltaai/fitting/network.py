@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from deltaai.arguments import checked_object, checked_samples, checked_seed
@@ -25,7 +25,7 @@ from deltaai.fitting.posterior import EvidenceDrawer
 from deltaai.fitting.spec import EvidenceFor, SamplerSpec
 from deltaai.fitting.training_memory import bytes_per_column
 from deltaai.graphs import Dag, random_dag
-from deltaai.models import FactorGraph, States
+from deltaai.models import Columns, FactorGraph, States
 from deltaai.objectives import delta_residuals, prepare_delta
 from deltaai.randomness import Randomness, as_generator
 from deltaai.sampling import ON_POLICY, KeptSchedules, Orders, sample_ancestrally
@@ -140,9 +140,9 @@ class TrainedNetwork(Shown):
                     policy=ON_POLICY,
                     generator=generator,
                 )
-                states.append(columns[:, 0].T)
+                states.append(self._outward(columns[:, 0]).T)
                 log_probs.append(log_q[0].double())
-        log_prob = torch.cat(log_probs)
+        log_prob = torch.cat(log_probs) - self._log_volume
         if bool(log_prob.isnan().any()):
             raise StateError("the sampler's weights are not finite numbers: train it again")
         return torch.cat(states), log_prob
@@ -158,8 +158,9 @@ class TrainedNetwork(Shown):
         with torch.no_grad(), limited_threads(1):
             for part in torch.split(x, self._columns_at_once) if len(x) else (x,):
                 known = None if known_once is None else known_once.expand(-1, len(part))
-                found.append(self.proposal.log_prob(part.T, known).double())
-        return torch.cat(found)
+                log_q = self.proposal.log_prob(self._inward(part.T), known)
+                found.append(log_q.double())
+        return torch.cat(found) - self._log_volume
 
     def residuals(
         self,
@@ -194,22 +195,41 @@ class TrainedNetwork(Shown):
             count = min(clock.size, num_samples - done)
             x, _ = self.sample_with_log_prob(count, generator, dag=dag, budget=budget)
             with torch.no_grad(), limited_threads(1), budget.watched("the residuals"):
-                total += self._squared_residuals(x.T.contiguous(), dag, generator).cpu().double()
+                columns = self._inward(x.T).contiguous()
+                total += self._squared_residuals(columns, dag, generator).cpu().double()
             done += count
             clock.tick(count)
         mean = (total / done).tolist()
         return dict(zip((v.name for v in self.model.variables), mean, strict=True))
 
     def _squared_residuals(
-        self, columns: Int[Tensor, "var batch"], dag: Dag, generator: torch.Generator | None
+        self, columns: Columns, dag: Dag, generator: torch.Generator | None
     ) -> Float[Tensor, "var"]:
         """Squared residuals of each variable, of all columns together."""
         known = None
         if self.spec.has_masks:
             known = known_under(self.proposal.layout, [dag]).expand(-1, columns.shape[1])
-        alternatives = self.proposal.layout.encoding.propose(columns, generator)
+        alternatives = self.proposal.propose(columns, generator, known)
         batch = prepare_delta(self.proposal, columns, alternatives, known)
         return delta_residuals(self.proposal, batch).square().sum(1)
+
+    def _inward(self, columns: Columns) -> Columns:
+        """States as q has them: real variables in standard coordinates."""
+        units = self.proposal.target.units
+        if units is None:
+            return columns
+        return units.inward(columns.double()).to(self.proposal.dtype)
+
+    def _outward(self, columns: Columns) -> Columns:
+        """States as the model has them."""
+        units = self.proposal.target.units
+        return columns if units is None else units.outward(columns.double())
+
+    @property
+    def _log_volume(self) -> float:
+        """What a log density in standard coordinates is more than that in the model's."""
+        units = self.proposal.target.units
+        return 0.0 if units is None else units.log_volume
 
     @property
     def _columns_at_once(self) -> int:

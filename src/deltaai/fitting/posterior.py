@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
-from jaxtyping import Bool, Float64, Int
+from jaxtyping import Bool, Float64, Num
 from torch import Tensor
 
 from deltaai.budget import Budget
@@ -21,7 +22,7 @@ from deltaai.devices import CPU
 from deltaai.fitting.defaults import columns_at_once
 from deltaai.fitting.piece_clock import PieceClock
 from deltaai.graphs import maximum_cardinality_order
-from deltaai.models import FactorGraph, Target, on_cpu
+from deltaai.models import Columns, FactorGraph, StandardUnits, Target, on_cpu
 from deltaai.sampling import (
     ON_POLICY,
     Given,
@@ -73,8 +74,8 @@ class EvidenceDrawer:
 
     Parameters
     ----------
-    model : the target, in the precision that weights need.
-    judging : the same on the CPU, where samples are judged.
+    model : the target in double precision, real variables in standard coordinates, as q has them.
+    judging : the target on the CPU as the user has it, where samples are judged.
     proposal : q.
     orders : what q was trained for.
     schedules : of orders that were asked for before.
@@ -105,12 +106,14 @@ class EvidenceDrawer:
         """
         masks = orders.kind == "many" or is_for_evidence
         schedules = KeptSchedules(proposal, masks=masks, is_given=True)
-        scorer = Target(model).now(torch.float64)
-        return cls(scorer, on_cpu(scorer), proposal, orders, schedules, is_for_evidence)
+        judging = Target(model).now(torch.float64)
+        units = proposal.target.units
+        scorer = judging if units is None else Target(model, units=units).now(torch.float64)
+        return cls(scorer, on_cpu(judging), proposal, orders, schedules, is_for_evidence)
 
     def draw(
         self,
-        rows: Sequence[dict[int, int]],
+        rows: Sequence[dict[int, Any]],
         num_samples: int,
         generator: torch.Generator | None,
         group_size: int | None = None,
@@ -149,14 +152,14 @@ class EvidenceDrawer:
         is_moved = has_evidence and not self.is_for_evidence
         return bytes_of_samples(num_samples, self.model.num_variables, is_moved=is_moved)
 
-    def _scheduled(self, row: dict[int, int]) -> Schedule:
+    def _scheduled(self, row: dict[int, Any]) -> Schedule:
         """The order to draw in: evidence first, as far as q and the graph allow."""
         if self.orders.kind == "one" or not row:
             return self.schedules.of(self.orders.graph, self.orders.fixed.order)
         order = maximum_cardinality_order(self.orders.graph, row)[::-1]
         return self.schedules.of(self.orders.graph, order)
 
-    def _group_size(self, rows: Sequence[dict[int, int]], num_samples: int, budget: Budget) -> int:
+    def _group_size(self, rows: Sequence[dict[int, Any]], num_samples: int, budget: Budget) -> int:
         """Particles to resample together: one alone where q looks ahead, or has nothing to see."""
         if self.is_for_evidence or not any(rows):
             return 1
@@ -164,7 +167,7 @@ class EvidenceDrawer:
 
     def _draw_together(
         self,
-        rows: Sequence[dict[int, int]],
+        rows: Sequence[dict[int, Any]],
         scheduled: Schedule,
         num_samples: int,
         group_size: int,
@@ -176,7 +179,8 @@ class EvidenceDrawer:
         # Whole groups, so perhaps a few samples more than asked for. What is not filled in the end
         # takes no memory: the system hands it out when it is written to.
         shape = (len(rows), num_samples + (num_samples // at_once + 1) * group_size)
-        states = torch.empty(*shape, self.model.num_variables, dtype=torch.long, device=CPU)
+        dtype = torch.long if self.model.is_discrete else torch.float64
+        states = torch.empty(*shape, self.model.num_variables, dtype=dtype, device=CPU)
         log_weights = torch.empty(shape, dtype=torch.float64, device=CPU)
         clock, wanted, done = PieceClock(budget, at_once, group_size), num_samples, 0
         while wanted > 0 and clock.has_time:
@@ -192,6 +196,11 @@ class EvidenceDrawer:
             clock.tick(count)
         method = "weighted samples" if group_size == 1 else "sequential Monte Carlo"
         for number, row in enumerate(rows):
+            if row and not self.model.is_discrete:  # to the last digit
+                exact = torch.tensor(list(row.values()), dtype=torch.float64, device=CPU)
+                states[number, :, list(row)] = exact
+                if self._units is not None:  # what is observed is no longer integrated over
+                    log_weights[number] -= self._units.of(list(row)).log_volume
             kept = states[number, :done], log_weights[number, :done]
             yield WeightedSamples(self.judging, *kept, row, group_size, method)
 
@@ -263,7 +272,7 @@ class EvidenceDrawer:
         return judge_coverage(answer.log_weights, samples, opinion, excess)
 
     def _excess(
-        self, states: Int[Tensor, "sample var"], row: dict[int, int], budget: Budget
+        self, states: Num[Tensor, "sample var"], row: dict[int, Any], budget: Budget
     ) -> Float64[Tensor, "sample"]:
         """u(x) = log p~(x) - log q(x), with q given the evidence if it was trained for that."""
         found, scheduled = [], self._scheduled(row)
@@ -272,8 +281,11 @@ class EvidenceDrawer:
             known = self._known(scheduled, observed)
             given = observed if self.is_for_evidence else None
             here = part.to(self.model.device)
+            if self._units is not None:
+                here = self._units.inward(here.T).T
             with torch.no_grad():
-                log_q = self.proposal.log_prob(here.T.contiguous(), known, given)
+                columns = here.T.contiguous().to(self.proposal.value_dtype)
+                log_q = self.proposal.log_prob(columns, known, given)
                 found.append((self.model.log_score(here).double() - log_q.double()).to(CPU))
         return torch.cat(found)
 
@@ -287,28 +299,35 @@ class EvidenceDrawer:
         return known_given(layout, before, observed) if self.is_for_evidence else before
 
     def _columns(
-        self, rows: Sequence[dict[int, int]], count: int
-    ) -> tuple[Int[Tensor, "var batch"], Bool[Tensor, "var batch"]]:
+        self, rows: Sequence[dict[int, Any]], count: int
+    ) -> tuple[Columns, Bool[Tensor, "var batch"]]:
         """Evidence of each row as columns, so many of each, side by side."""
-        columns = torch.full(
-            (self.model.num_variables, len(rows)), -1, dtype=torch.long, device=self.model.device
-        )
+        shape, device = (self.model.num_variables, len(rows)), self.model.device
+        dtype = torch.long if self.model.is_discrete else torch.float64
+        columns = torch.zeros(shape, dtype=dtype, device=device)
+        observed = torch.zeros(shape, dtype=torch.bool, device=device)
         for number, row in enumerate(rows):
             if row:
-                columns[list(row), number] = torch.tensor(
-                    list(row.values()), dtype=torch.long, device=self.model.device
-                )
-        columns = columns.repeat_interleave(count, dim=1)
-        return columns.clamp(min=0), columns >= 0
+                values = torch.tensor(list(row.values()), dtype=dtype, device=device)
+                columns[list(row), number] = values
+                observed[list(row), number] = True
+        if self._units is not None:
+            columns = self._units.inward(columns)
+        columns = columns.where(observed, 0).to(self.proposal.value_dtype)
+        return columns.repeat_interleave(count, 1), observed.repeat_interleave(count, 1)
+
+    @property
+    def _units(self) -> StandardUnits | None:
+        return self.proposal.target.units
 
     def _weighted(
         self,
         scheduled: Schedule,
-        columns: Int[Tensor, "var batch"],
+        columns: Columns,
         observed: Bool[Tensor, "var batch"],
         num_groups: int,
         generator: torch.Generator | None,
-    ) -> tuple[Int[Tensor, "batch var"], Float64[Tensor, "batch"]]:
+    ) -> tuple[Num[Tensor, "batch var"], Float64[Tensor, "batch"]]:
         given = Given(columns, observed, self._known(scheduled, observed))
         if self.is_for_evidence:
             drawn, log_drawn = sample_ancestrally(
@@ -327,6 +346,8 @@ class EvidenceDrawer:
             )
         with torch.no_grad():
             log_weights = log_weights + self.model.log_score(states.T) - log_q.double()
+        if self._units is not None:
+            states = self._units.outward(states.double())
         return states.T.contiguous(), log_weights
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jaxtyping import Int
+from jaxtyping import Num
 from torch import Tensor
 
 from deltaai.errors import ConfigError, Setting
@@ -25,7 +25,7 @@ from deltaai.training import Trainer, TrainingConfig, phases_of
 def set_up_run(
     sampler: Sampler,
     *,
-    states: Int[Tensor, "row var"] | None = None,
+    states: Num[Tensor, "row var"] | None = None,
     most_observed: int | None = None,
     identity: Mapping[str, str | int | float] | None = None,
 ) -> Trainer:
@@ -38,6 +38,9 @@ def set_up_run(
     most_observed : observed variables in training at most, for any evidence.
     identity : what a checkpoint must agree on.
     """
+    units = sampler.proposal.target.units
+    if states is not None and units is not None:
+        states = units.inward(states.T.double()).T
     values = _values(sampler.config, states)
     share = sampler.config.values_share
     evidence = _evidence(sampler.spec, sampler.model.num_variables, most_observed)
@@ -45,7 +48,7 @@ def set_up_run(
     return Trainer(phases_of(sampler.config, source), sampler.config, identity or {})
 
 
-def _values(config: TrainingConfig, states: Int[Tensor, "row var"] | None) -> Values | None:
+def _values(config: TrainingConfig, states: Num[Tensor, "row var"] | None) -> Values | None:
     if config.values == "data":
         if states is None:
             raise ConfigError(

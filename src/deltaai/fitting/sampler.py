@@ -216,7 +216,7 @@ class Sampler(JudgedNetwork):
         A sampler for given values of some variables is asked with values from a Markov chain.
         """
         generator, budget = generator_of(seed), Budget.given(budget)
-        observed: dict[int, int] = {}
+        observed: dict[int, Any] = {}
         if isinstance(self.evidence, tuple):
             steps = (1, 1) if budget.is_over else _CHAIN_STEPS
             ends = annealed_chains(on_cpu(self.model), 1, *steps, generator)[0].tolist()
@@ -257,6 +257,10 @@ class Sampler(JudgedNetwork):
         tensors["graph.order"] = torch.tensor(
             self.orders.graph.order, dtype=torch.long, device="cpu"
         )
+        units = self.proposal.target.units
+        if units is not None:
+            names = ("centre", "unit", "anchor")
+            tensors |= {f"units.{name}": getattr(units, name) for name in names}
         metadata = {
             "model": described,
             "model_hash": model_from_tensors(stored, described).content_hash(),
@@ -264,13 +268,14 @@ class Sampler(JudgedNetwork):
             "config": self.config.to_dict(),
             "history": self.history,
             "diagnostics": self.diagnostics,
+            "has_one_mode": units is not None and units.has_one_mode,
         }
         save_tensors(path, tensors, metadata, kind=SAMPLER_KIND)
 
 
 def samples_given(
     sampler: Sampler,
-    observed: dict[int, int],
+    observed: dict[int, Any],
     num_samples: int,
     generator: torch.Generator | None,
     *,
@@ -290,7 +295,7 @@ def samples_given(
 
 def answer_given(
     sampler: Sampler,
-    observed: dict[int, int],
+    observed: dict[int, Any],
     num_samples: int,
     generator: torch.Generator | None,
     *,

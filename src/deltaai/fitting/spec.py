@@ -9,19 +9,25 @@ from typing import Any, Literal, get_args
 from deltaai.conditionals import (
     FAMILIES,
     MOST_CONTEXT,
+    REAL_HEADS,
+    Head,
     Layout,
     Proposal,
     build_conditionals,
     evidence_layout,
     fixed_evidence_layout,
+    head_for,
     inputs_of,
+    normal_places,
+    settled_variables,
 )
 from deltaai.errors import ModelError
 from deltaai.graphs import ChordalGraph
-from deltaai.models import FactorGraph, Target
+from deltaai.models import FactorGraph, StandardUnits, Target, standard_units
 from deltaai.randomness import generator_of
 from deltaai.sampling import Orders, OrdersKind
 
+_MOST = 1000  # components of a mixture
 EvidenceFor = Literal["any"] | tuple[int, ...] | None
 
 
@@ -37,6 +43,9 @@ class SamplerSpec:
     evidence : what evidence q is for: ``"any"``, some variables every time, or none.
     smoothing : what zeros of the tables are floored at, as a share of the largest entry; the model
         keeps its zeros.
+    head : conditionals of real variables: ``"normal"``, truncated where they are bounded,
+        ``"mixture"``, ``"beta"`` (in boxes), or one registered.
+    components : of a mixture.
     """
 
     orders: OrdersKind = "one"
@@ -45,6 +54,8 @@ class SamplerSpec:
     is_informed: bool = True
     evidence: EvidenceFor = None
     smoothing: float | int | None = None
+    head: str = "normal"
+    components: int = 3
 
     @property
     def has_masks(self) -> bool:
@@ -58,6 +69,7 @@ class SamplerSpec:
         *,
         seed: int = 0,
         num_together: int = 16,
+        units: StandardUnits | None = None,
     ) -> tuple[Proposal, Orders]:
         """Untrained q for a model, in single precision, and the orders it is for.
 
@@ -67,9 +79,12 @@ class SamplerSpec:
         graph : a chordal graph that contains the model's Markov graph.
         seed : of the initial weights.
         num_together : random orders that share a batch.
+        units : of real variables, which are found if they are not given.
         """
         orders = Orders.of(graph, self.orders, num_together)
-        layout = self.layout(model, orders)
+        if units is None and not model.is_discrete:
+            units = standard_units(model)
+        layout = self.layout(model, orders, units)
         conditionals = build_conditionals(
             self.family,
             layout,
@@ -77,18 +92,44 @@ class SamplerSpec:
             takes_masks=self.has_masks,
             generator=generator_of(seed),
         )
-        target = Target(model, smoothing=self.smoothing)
+        target = Target(model, smoothing=self.smoothing, units=units)
         return Proposal(target, conditionals, knowledge=self.is_informed), orders
 
-    def layout(self, model: FactorGraph, orders: Orders) -> Layout:
+    def layout(
+        self, model: FactorGraph, orders: Orders, units: StandardUnits | None = None
+    ) -> Layout:
         """What each conditional may be given: variables of its orders, and perhaps evidence."""
-        num_states, structure = model.num_states.tolist(), orders.structure
+        structure = orders.structure
+        settled: list[int] = []
+        if not self.has_masks and not model.is_discrete and self.is_informed:
+            settled = settled_variables(model, inputs_of(structure), normal_places(model))
+        variables = self._heads(model, units, frozenset(settled))
         if self.evidence == "any":
-            return evidence_layout(num_states, structure, MOST_CONTEXT, model.device)
+            return evidence_layout(variables, structure, MOST_CONTEXT, model.device)
         if self.evidence is not None:
             graph = model.markov_graph()
-            return fixed_evidence_layout(num_states, structure, graph, self.evidence, model.device)
-        return Layout.build(num_states, inputs_of(structure), device=model.device)
+            return fixed_evidence_layout(variables, structure, graph, self.evidence, model.device)
+        return Layout.build(variables, inputs_of(structure), device=model.device)
+
+    def _heads(
+        self, model: FactorGraph, units: StandardUnits | None, settled: frozenset[int]
+    ) -> list[int | Head]:
+        """Numbers of states, and heads of real variables in standard coordinates.
+
+        What is known to be normal has a normal head where others have mixtures.
+        """
+        found: list[int | Head] = []
+        for number, variable in enumerate(model.variables):
+            if variable.support is None:
+                found.append(variable.num_states)
+                continue
+            support = variable.support
+            if units is not None:
+                support = units.support_of(number, support)
+            kind = "normal" if number in settled and self.head == "mixture" else self.head
+            kind = kind if support.is_box or kind != "beta" else "normal"
+            found.append(head_for(support, kind, self.components))
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """All of it by name, in values that JSON has."""
@@ -104,8 +145,14 @@ class SamplerSpec:
         ModelError
             If a value is missing or cannot be.
         """
+        # Samplers of models without real variables had no heads to choose.
+        values = {"head": cls.head, "components": cls.components, **values}
         if set(values) != {field.name for field in fields(cls)}:
             raise ModelError("it does not say what kind of sampler it is")
+        if values["head"] not in tuple(REAL_HEADS):
+            raise ModelError(f"its real variables are said to have heads {values['head']!r}")
+        if type(values["components"]) is not int or not 1 <= values["components"] <= _MOST:
+            raise ModelError(f"its mixtures are said to have {values['components']!r} components")
         if values["orders"] not in get_args(OrdersKind):
             raise ModelError(f"its orders are {values['orders']!r}")
         if values["family"] not in tuple(FAMILIES):

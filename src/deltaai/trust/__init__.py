@@ -1,5 +1,6 @@
 """Weighted samples, what they are worth, and the answers that come of them."""
 
+from deltaai.real_marginals import QUANTILES, RealMarginal
 from deltaai.trust.answer import (
     Answer,
     exact_answer,
@@ -7,6 +8,7 @@ from deltaai.trust.answer import (
     sampled_answer,
     sampled_quality,
     with_joints,
+    with_observed,
 )
 from deltaai.trust.asked import asked_names, checked_joints, joints_of, refuse_joints
 from deltaai.trust.checking import Check
@@ -32,6 +34,7 @@ from deltaai.trust.weighted import WeightedSamples
 __all__ = [
     "BLIND",
     "CHECK_SAMPLES",
+    "QUANTILES",
     "UNJUDGED",
     "Answer",
     "Asked",
@@ -40,6 +43,7 @@ __all__ = [
     "Estimate",
     "Marginals",
     "Quality",
+    "RealMarginal",
     "Samples",
     "Verdict",
     "WeightedSamples",
@@ -63,4 +67,5 @@ __all__ = [
     "verdict",
     "what_was_checked",
     "with_joints",
+    "with_observed",
 ]

@@ -10,6 +10,7 @@ import numpy as np
 
 from deltaai.display import Card, Shown
 from deltaai.models import FactorGraph
+from deltaai.real_marginals import RealMarginal
 from deltaai.trust.drawn import Drawn
 from deltaai.trust.estimate import (
     Asked,
@@ -30,7 +31,8 @@ class Answer(Shown):
 
     Parameters
     ----------
-    marginals : probabilities of each asked variable's states, in the order of its states.
+    marginals : probabilities of each asked variable's states, in the order of its states; of a
+        real variable mean, deviation and quantiles.
     partition : log Z of the model given the evidence.
     plan : what was predicted before, if there was something to plan.
     seconds : time the whole took, planning and training included.
@@ -112,6 +114,8 @@ class Answer(Shown):
     def plot(self, ax: Any = None) -> Any:  # noqa: ANN401
         """Draw the marginals as bars, with 95 % intervals; needs ``deltaai[plots]``.
 
+        Real variables are lines: where 95 % and the middle half of each lie, and its median.
+
         Parameters
         ----------
         ax : matplotlib axes to draw on; a new figure by default.
@@ -138,6 +142,24 @@ def finished(
     return replace(answer, marginals=marginals, plan=plan, seconds=seconds, notes=notes)
 
 
+def with_observed(
+    answer: Answer, model: FactorGraph, observed: Mapping[int, int | float]
+) -> Answer:
+    """An answer about what evidence leaves of a model, with what was observed, which is certain."""
+    found = answer.marginals
+    values, errors = dict(found), dict(found.stderr)
+    for number, value in observed.items():
+        variable = model.variables[number]
+        if variable.is_real:
+            values[variable.name] = RealMarginal.normal(value, 0.0)
+            continue
+        values[variable.name] = np.eye(variable.num_states)[int(value)]
+        errors[variable.name] = np.zeros(variable.num_states)
+    in_order = {v.name: values[v.name] for v in model.variables}
+    states = {variable.name: variable.states for variable in model.variables}
+    return replace(answer, marginals=Marginals(in_order, found.quality, errors, states))
+
+
 def with_joints(
     answer: Answer,
     values: Mapping[Any, np.ndarray],
@@ -148,7 +170,7 @@ def with_joints(
 
 
 def exact_answer(
-    marginals: dict[str, np.ndarray], log_partition: float, seconds: float, method: str
+    marginals: Mapping[str, Any], log_partition: float, seconds: float, method: str
 ) -> Answer:
     """An answer that is certain."""
     quality = Quality(status="exact", method=method, seconds=seconds)
@@ -194,4 +216,5 @@ def sampled_answer(drawn: Drawn, seconds: float, upper: float | None = None) -> 
     refined = drawn.refined
     states = {variable.name: variable.states for variable in refined.model.variables}
     values, errors = refined.marginals(), refined.marginal_errors()
-    return Answer(Marginals(values, quality, errors, states), partition, notes=drawn.notes)
+    marginals = Marginals(values, quality, errors, states)
+    return Answer(marginals, partition, seconds=seconds, notes=drawn.notes)

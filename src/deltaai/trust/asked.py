@@ -1,11 +1,12 @@
 """What is asked for: names of variables, and tuples of names for their joint marginals.
 
-Names are checked against the model, once, and go on as plain texts. Nothing is answered here.
+Names are checked against the model, once, and go on as plain texts; that of a vector stands for
+those of its coordinates. Nothing is answered here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from deltaai.arguments import checked_items
 from deltaai.errors import ConfigError, EvidenceError
@@ -23,7 +24,8 @@ def asked_names(model: FactorGraph, of: Sequence[Asked] | None) -> list[Asked]:
         return [variable.name for variable in model.variables]
     example = [of] if isinstance(of, str) else ["rain", "wet"]
     listed = checked_items("of", of, f"names, such as {example}", EvidenceError)
-    return list(dict.fromkeys(_asked(model, item) for item in listed))
+    nodes = dict(model.nodes)
+    return list(dict.fromkeys(each for item in listed for each in _asked(model, nodes, item)))
 
 
 def checked_joints(model: FactorGraph, joints: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
@@ -48,14 +50,23 @@ def refuse_joints(asked: Sequence[Asked], by: str, remedy: str) -> list[str]:
     return [item for item in asked if isinstance(item, str)]
 
 
-def _asked(model: FactorGraph, item: Asked) -> Asked:
+def _asked(model: FactorGraph, nodes: Mapping[str, tuple[int, ...]], item: Asked) -> list[Asked]:
     if isinstance(item, tuple):
-        return _joint(model, item)
-    return model.variables[model.index(item)].name
+        return [_joint(model, item)]
+    if isinstance(item, str) and item in nodes:
+        return [model.variables[place].name for place in nodes[item]]
+    return [model.variables[model.index(item)].name]
 
 
 def _joint(model: FactorGraph, item: Sequence[str]) -> tuple[str, ...]:
-    names = tuple(model.variables[model.index(name)].name for name in item)
+    numbers = [model.index(name) for name in item]
+    names = tuple(model.variables[number].name for number in numbers)
+    for number, name in zip(numbers, names, strict=True):
+        if model.variables[number].is_real:
+            raise EvidenceError(
+                f"the joint marginal of {names} would be a table, and {name!r} is real: ask for "
+                "each alone; a Gaussian model tells exact(model).covariance(names)"
+            )
     if not names or len(set(names)) < len(names):
         raise EvidenceError(f"the joint marginal of {names} needs names, each once")
     refuse_large(model, names)

@@ -1,8 +1,9 @@
-"""A number with how far it can be trusted, and posterior probabilities with the same.
+"""A number with how far it can be trusted, and posterior marginals with the same.
 
 Every answer of this library is one of two: an :class:`Estimate` (log Z, or one variable's
-probabilities), or :class:`Marginals` (probabilities by name, each of which can be taken out as an
-Estimate). Their ``status`` says in one word what they are worth:
+probabilities), or :class:`Marginals` (by name: probabilities of a variable's states, or a
+:class:`~deltaai.real_marginals.RealMarginal`; each can be taken out as an Estimate). Their
+``status`` says in one word what they are worth:
 
 - ``"exact"``: computed by elimination, up to rounding;
 - ``"bounded"``: inside a narrow bracket that holds however good or bad the sampler is;
@@ -26,6 +27,7 @@ import scipy  # its parts come when they are needed
 from deltaai.arguments import checked_count, checked_items
 from deltaai.display import Card, Shown, listing
 from deltaai.errors import EvidenceError, did_you_mean, shown
+from deltaai.real_marginals import RealMarginal
 from deltaai.trust.verdicts import BLIND, Status
 
 CONFIDENCE = 0.95
@@ -161,23 +163,25 @@ class Estimate(Quality):
         return Card(str(self), (), self.doubts).html()
 
 
-class Marginals(Shown, dict[Any, np.ndarray]):
-    """Probabilities of variables' states by name, with how far they can be trusted.
+class Marginals(Shown, dict[Any, Any]):
+    """Marginals of variables by name, with how far they can be trusted.
 
-    The key of a joint marginal is a tuple of names, ``marginals["rain", "wet"]``, and its value has
-    an axis for each.
+    A variable with states has an array of probabilities; a real one has a
+    :class:`~deltaai.real_marginals.RealMarginal`, and the name of a vector stands for a list of
+    those of its coordinates. The key of a joint marginal is a tuple of names,
+    ``marginals["rain", "wet"]``, and its value has an axis for each.
 
     Parameters
     ----------
-    values : probabilities of each variable, in the order of its states.
+    values : probabilities of each variable, in the order of its states; real marginals.
     quality : what all of them share.
-    stderr : standard errors by name; none if they are exact.
+    stderr : standard errors by name; none if they are exact. Real marginals have their own.
     states : labels of each variable's states, to show them with; numbers if there are none.
     """
 
     def __init__(
         self,
-        values: Mapping[Any, np.ndarray],
+        values: Mapping[Any, Any],
         quality: Quality,
         stderr: Mapping[Any, np.ndarray] | None = None,
         states: Mapping[str, Sequence[str]] | None = None,
@@ -207,6 +211,18 @@ class Marginals(Shown, dict[Any, np.ndarray]):
         """Why they are not to be trusted."""
         return self.quality.doubts
 
+    def __missing__(self, name: Any) -> list[RealMarginal]:  # noqa: ANN401
+        """Those of the coordinates of a vector, where its name is asked for."""
+        found = [self[each] for each in self._coordinates(name)]
+        if not found:
+            raise KeyError(name)
+        return found
+
+    def _coordinates(self, name: object) -> list[str]:
+        """Names of the coordinates of a vector, as far as they are here; none of others."""
+        numbered = (f"{name}[{number}]" for number in itertools.count())
+        return list(itertools.takewhile(self.__contains__, numbered))
+
     def _checked(self, name: Asked) -> Asked:
         """A name that was asked for, or the error that says which were."""
         if isinstance(name, str | tuple) and name in self:
@@ -220,6 +236,8 @@ class Marginals(Shown, dict[Any, np.ndarray]):
     def labels(self, name: Asked) -> list[str]:
         """Labels of a variable's states, or of joint ones, in the order of ``self[name].flat``."""
         name = self._checked(name)
+        if isinstance(self[name], RealMarginal):
+            raise EvidenceError(f"{shown(name)} is real and has no states: look at its quantiles")
         names = (name,) if isinstance(name, str) else name
         known = [
             self.states.get(one, [str(state) for state in range(size)])
@@ -229,10 +247,12 @@ class Marginals(Shown, dict[Any, np.ndarray]):
         return list(joint) if isinstance(name, str) else [f"({label})" for label in joint]
 
     def rows(self, most: int = MOST_ROWS) -> list[tuple[str, str]]:
-        """Names and probabilities, with errors where there are some, to show."""
+        """Names and probabilities, or mean ± deviation and 95 % interval, to show."""
         most = checked_count("most", most)
         rows = [
-            (
+            (str(name), str(value))
+            if isinstance(value, RealMarginal)
+            else (
                 f"P({name if isinstance(name, str) else ', '.join(name)})",
                 probabilities(value, self.stderr.get(name, 0.0), self.labels(name)),
             )
@@ -244,15 +264,21 @@ class Marginals(Shown, dict[Any, np.ndarray]):
         return Card(f"Marginals ({self.status})", tuple(self.rows()), self.doubts)
 
     def estimate(self, name: Asked) -> Estimate:
-        """One variable's probabilities, or some variables' joint ones, with errors and interval."""
+        """One variable's probabilities, or some variables' joint ones, with errors and interval.
+
+        Of a real variable it is the mean.
+        """
         name = self._checked(name)
+        if isinstance(found := self[name], RealMarginal):
+            return Estimate(found.mean, found.stderr, **vars(self.quality))
         errors = self.stderr.get(name, np.zeros(self[name].shape))
         return Estimate(self[name], errors, **vars(self.quality))
 
     def of(self, names: Sequence[Asked]) -> Marginals:
         """Those of some variables."""
         listed = checked_items("names", names, "names", EvidenceError)
-        names = [self._checked(name) for name in listed]
+        spelled = ((self._coordinates(n) if isinstance(n, str) else []) or [n] for n in listed)
+        names = [self._checked(name) for some in spelled for name in some]
         errors = {name: self.stderr[name] for name in names if name in self.stderr}
         values = {name: self[name] for name in names}
         return Marginals(values, self.quality, errors, self.states)

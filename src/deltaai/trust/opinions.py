@@ -13,7 +13,9 @@ set of weighted samples of the same posterior:
   tables (:mod:`deltaai.messages.mini_buckets.tight_messages`).
 - *annealed chains* (:mod:`deltaai.mcmc.annealed`), where messages have too little to say: in dense
   models, and in peaked ones of many states. They start from messages of a flattened model, where
-  these are good, are cooled from there, and are copied by their weights on the way.
+  these are good, are cooled from there, and are copied by their weights on the way. Models with
+  real variables have no messages; their chains start from a wide reference
+  (:mod:`deltaai.trust.real_opinions`).
 
 What an opinion can see follows from its own effective number or from its ceiling
 (:attr:`~deltaai.trust.weighted.WeightedSamples.visible_share`). An effective number is itself
@@ -27,6 +29,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import torch
 
@@ -43,7 +46,8 @@ from deltaai.mcmc import (
     planned,
 )
 from deltaai.messages import MessageSampler, TightMessages, best_order
-from deltaai.models import FactorGraph, has_zeros
+from deltaai.models import FactorGraph, StandardUnits, has_zeros
+from deltaai.trust.real_opinions import cooled_chains
 from deltaai.trust.weighted import DRAWS_TO_FIND, WeightedSamples
 
 CHECK_SAMPLES = 4000
@@ -63,23 +67,29 @@ _SMALL_TABLES, _GAIN, _TIGHTENING, _MOST_DRAWS = 2**20, 6.0, 8, 5
 # share of samples that is enough if effective, and that can be had.
 _WORK, _WORK_AFTER_TIGHTENING, _WANTED_EFFECTIVE, _MOST_EFFECTIVE = 2.4e9, 1.4e9, 0.1, 0.8
 
+# How many times as many where samples are only counted, in bins of real variables.
+_BINNED = 2.0
+
 
 def second_opinion(
     model: FactorGraph,
-    observed: dict[int, int],
+    observed: dict[int, Any],
     generator: torch.Generator,
     *,
     num_samples: int = CHECK_SAMPLES,
     budget: Budget | None = None,
+    units: StandardUnits | None = None,
 ) -> WeightedSamples | None:
     """Form an opinion on the posterior given evidence; none if nothing can be said.
 
     Parameters
     ----------
     model : the target, in double precision.
-    observed : observed variables and their states.
+    observed : observed variables and their states or values.
     num_samples : samples of the opinion; more see smaller parts.
     budget : what it may use; what would take more is left out.
+    units : centre and unit of each variable given the evidence, where there are real ones; found
+        anew if there are none.
     """
     budget = Budget.of() if budget is None else budget
     num_samples = min(num_samples, _affordable(model, budget))
@@ -87,6 +97,11 @@ def second_opinion(
         return None
     left = Remainder.given(model, observed)
     asked = _Posterior(model, left.reduced, left.free, observed)
+    if not asked.reduced.is_discrete:
+        inner = None if units is None else units.of(list(left.free))
+        wanted = min(_BINNED * _enough_of(num_samples), _MOST_EFFECTIVE * num_samples)
+        drawn = cooled_chains(asked.reduced, num_samples, wanted, generator, budget, inner)
+        return None if drawn is None else asked.samples(drawn, "annealed chains")
     found = start = None
     if asked.neighbours <= _MOST_NEIGHBOURS:
         found, start = _by_messages(asked, num_samples, generator, budget)
@@ -115,7 +130,7 @@ class _Posterior:
     model: FactorGraph
     reduced: FactorGraph
     free: tuple[int, ...]
-    observed: dict[int, int]
+    observed: dict[int, Any]
 
     @cached_property
     def has_zeros(self) -> bool:
@@ -177,12 +192,12 @@ class _Posterior:
     ) -> WeightedSamples | None:
         """Full states with weights, or nothing if all weights are zero."""
         states, log_weights = drawn
-        full = torch.zeros(
-            len(states), self.model.num_variables, dtype=torch.long, device=states.device
-        )
+        dtype = torch.long if self.model.is_discrete else torch.float64
+        shape = (len(states), self.model.num_variables)
+        full = torch.zeros(shape, dtype=dtype, device=states.device)
         for variable, state in self.observed.items():
             full[:, variable] = state
-        full[:, list(self.free)] = states
+        full[:, list(self.free)] = states.to(dtype)
         rest = self.observed, group_size, method, upper, is_certain
         found = WeightedSamples(self.model, full, log_weights, *rest)
         return found if found.is_possible else None
@@ -240,6 +255,12 @@ def _draws_for(gap: float) -> int:
     return round(1.2 * DRAWS_TO_FIND * math.exp(min(gap, 30.0)) / WANTED_SHARE)
 
 
+def _enough_of(num_samples: int) -> float:
+    """Effective samples that are enough."""
+    enough = max(_WANTED_EFFECTIVE * num_samples, DRAWS_TO_FIND / WANTED_SHARE)
+    return min(enough, _MOST_EFFECTIVE * num_samples)
+
+
 def _affordable(model: FactorGraph, budget: Budget) -> int:
     """Samples that fit into memory."""
     return budget.memory // 2 // (_BYTES_PER_VALUE * max(model.num_variables, 1))
@@ -263,8 +284,7 @@ def _by_chains(
             likely = LARGEST_GAP / max(warm.gap, LARGEST_GAP)
             start = MessageStart.coldest(kernel, generator, warm.at, likely, watch)
         pilot = start.draw(PILOT_CHAINS, generator)
-        enough = max(_WANTED_EFFECTIVE * num_samples, DRAWS_TO_FIND / WANTED_SHARE)
-        wanted = min(enough, _MOST_EFFECTIVE * num_samples)
+        wanted = _enough_of(num_samples)
         plan = planned(kernel, pilot, work, num_samples, wanted, generator, watch)
         chains = start.draw(plan.num_chains, generator)
         cooled = cool(kernel, chains, plan.betas, plan.num_sweeps, generator, watch, may_meet=True)

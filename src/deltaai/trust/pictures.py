@@ -1,4 +1,4 @@
-"""A picture of an answer: a bar for each state of each variable asked for, with its error."""
+"""A picture of an answer: bars for states, with their errors; lines for real variables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deltaai.errors import ConfigError
 from deltaai.extras import axes_of
+from deltaai.real_marginals import QUANTILES, RealMarginal
 from deltaai.trust.estimate import Marginals
 
 if TYPE_CHECKING:
@@ -23,15 +25,33 @@ _STANDARD_ERRORS = 1.96  # that an error bar reaches to either side
 def plot_marginals(marginals: Marginals, ax: Axes | None = None) -> Any:  # noqa: ANN401
     """Draw probabilities as bars, with 95 % intervals where they are estimates.
 
+    Of real variables it draws where 95 % of each lies, the middle half, and the median.
+
     Parameters
     ----------
-    marginals : what to draw; of very many variables the first.
+    marginals : what to draw, all of one kind; of very many variables the first.
     ax : where to draw; a new figure by default.
 
     Returns
     -------
     The axes.
     """
+    are_real = {isinstance(value, RealMarginal) for value in marginals.values()}
+    if len(are_real) > 1:
+        raise ConfigError(
+            "probabilities and real variables do not share an axis: ask for one kind, with of, "
+            "and draw that"
+        )
+    ax = _draw_lines(marginals, ax) if True in are_real else _draw_bars(marginals, ax)
+    ax.invert_yaxis()
+    more = len(marginals) - MOST_VARIABLES
+    ax.set_title(marginals.status + (f" ({more} more variables)" if more > 0 else ""))
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def _draw_bars(marginals: Marginals, ax: Axes | None) -> Any:  # noqa: ANN401
+    """A bar for each state of each variable."""
     places: list[float] = []
     names: list[str] = []
     values: list[float] = []
@@ -48,13 +68,29 @@ def plot_marginals(marginals: Marginals, ax: Axes | None = None) -> Any:  # noqa
     ax = axes_of(ax, _WIDTH_INCHES, _ROW_INCHES * place + _REST_INCHES)
     reach = _STANDARD_ERRORS * np.array(errors)
     has_errors = bool((reach > 0).any())
-    colour = _DOUBTED if marginals.status == "untrusted" else _COLOUR
-    ax.barh(places, values, color=colour, xerr=reach if has_errors else None)
+    ax.barh(places, values, color=_colour(marginals), xerr=reach if has_errors else None)
     ax.set_yticks(places, names, parse_math=False)
-    ax.invert_yaxis()
     ax.set_xlim(0, 1)
     ax.set_xlabel("probability" + ", with 95 % intervals" * has_errors)
-    more = len(marginals) - MOST_VARIABLES
-    ax.set_title(marginals.status + (f" ({more} more variables)" if more > 0 else ""))
-    ax.spines[["top", "right"]].set_visible(False)
     return ax
+
+
+def _draw_lines(marginals: Marginals, ax: Axes | None) -> Any:  # noqa: ANN401
+    """A thin line over 95 % of each real variable, a thick one over its middle half, a dot."""
+    shown = list(islice(marginals.items(), MOST_VARIABLES))
+    places = list(range(len(shown)))
+    low, lower, middle, upper, high = np.array(
+        [value.quantile(np.array(QUANTILES)) for _, value in shown]
+    ).T
+    ax = axes_of(ax, _WIDTH_INCHES, _ROW_INCHES * len(shown) + _REST_INCHES)
+    colour = _colour(marginals)
+    ax.hlines(places, low, high, color=colour, linewidth=1.2)
+    ax.hlines(places, lower, upper, color=colour, linewidth=4.0)
+    ax.plot(middle, places, "o", color="white", markeredgecolor=colour, markersize=5)
+    ax.set_yticks(places, [str(name) for name, _ in shown], parse_math=False)
+    ax.set_xlabel("value: median, middle half and 95 %")
+    return ax
+
+
+def _colour(marginals: Marginals) -> str:
+    return _DOUBTED if marginals.status == "untrusted" else _COLOUR

@@ -8,7 +8,7 @@ of q. Three things must agree, within the errors of both:
 
 - log Z, from below: both are unbiased, so an opinion that is clearly higher has found what the
   answer misses; one that is lower may itself have missed something;
-- every marginal;
+- every marginal, of real variables on the bins of the answer;
 - the distribution of u(x) = log p~(x) - log q(x) under p. Where the opinion finds more probability
   at large u than the weighted samples of q expect, there are states that q hardly ever draws.
 
@@ -235,8 +235,9 @@ def judge_marginals(answer: WeightedSamples, opinion: WeightedSamples) -> tuple[
     ----------
     answer : the samples that the marginals are taken from.
     """
+    cells = answer.cells
     mean, error = answer.moments
-    other, other_error = opinion.moments
+    other, other_error = opinion.on(cells).moments
     difference = (mean - other).abs()
     spread = torch.hypot(error, other_error)
     # Welch and Satterthwaite: that there are few groups matters as far as their error does.
@@ -250,13 +251,10 @@ def judge_marginals(answer: WeightedSamples, opinion: WeightedSamples) -> tuple[
     if not bool((excess > 1).any()):
         return ()
     pair = int(excess.argmax())
-    model = answer.model
-    number = int(torch.searchsorted(model.state_offsets, pair, right=True)) - 1
-    variable = model.variables[number]
-    state = variable.states[pair - int(model.state_offsets[number])]
     return (
-        f"P({variable.name}={state}) is {mean[pair]:.3f} ± {error[pair]:.2g}, but {opinion.method} "
-        f"find {other[pair]:.3f} ± {other_error[pair]:.2g}: train longer, or for this evidence",
+        f"P({cells.name_of(answer.model, pair)}) is {mean[pair]:.3f} ± {error[pair]:.2g}, but "
+        f"{opinion.method} find {other[pair]:.3f} ± {other_error[pair]:.2g}: train longer, or for "
+        "this evidence",
     )
 
 

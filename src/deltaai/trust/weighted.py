@@ -7,9 +7,10 @@ by their sum,
 
     m_vk = p(x_v = k | e) ≈ Σ_i w̄_i f_i,    f_i = p(x_v = k | all others in x_i)
 
-where f needs the factors with v alone, and takes most of the noise of counting away. Samples come
-in groups g that are independent of each other (of one sample each, unless they were resampled); the
-error of a mean is that of a ratio, by the delta method over groups:
+where f needs the factors with v alone, and takes most of the noise of counting away. A real
+variable has bins in place of states, and f is 1 in one of them (:mod:`deltaai.trust.cells`).
+Samples come in groups g that are independent of each other (of one sample each, unless they were
+resampled); the error of a mean is that of a ratio, by the delta method over groups:
 
     stderr² = Σ_g ( Σ_{i in g} w̄_i (f_i - m_vk) )²  G / (G - 1)
               +  (max_g w̄_g)² Var(f)  +  (max_i w̄_i  max_i |f_i - m_vk|)²  +  1 / N²
@@ -19,8 +20,9 @@ out as any, and for what is too rare to be among N samples: weights are skewed a
 states too, and a spread that was seen is too small just when they are missing. That of log Z has
 such terms too: for one more group as heavy as the heaviest, and for half a group of no weight.
 
-Moving samples by Gibbs sweeps leaves p(x | e) as it is, so samples drawn in proportion to their
-weights and moved are as good as before, and differ from each other where they were copies.
+Moving samples (:mod:`deltaai.trust.moving`) leaves p(x | e) as it is, so samples drawn in
+proportion to their weights and moved are as good as before, and differ from each other where they
+were copies.
 """
 
 from __future__ import annotations
@@ -29,11 +31,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy
 import torch
-from jaxtyping import Float64, Int
+from jaxtyping import Float64, Num
 from torch import Tensor
 
 from deltaai.arguments import checked_count, checked_flag, checked_object, checked_samples
@@ -44,9 +47,11 @@ from deltaai.importance import (
     log_means,
     normalised_weights,
 )
-from deltaai.mcmc import GibbsKernel, run_chains
-from deltaai.models import FactorGraph, States, conditioned
-from deltaai.randomness import Randomness, as_generator, fresh_generator
+from deltaai.models import FactorGraph, States
+from deltaai.randomness import Randomness, as_generator
+from deltaai.real_marginals import RealMarginal
+from deltaai.trust.cells import Cells
+from deltaai.trust.moving import moved
 
 _CHUNK = 2048  # samples whose conditionals are held at once
 _CHUNK_ENTRIES = 2**18  # of samples times pairs: several such tables are alive at once
@@ -67,22 +72,36 @@ class WeightedSamples:
     model : the target.
     states : one row each.
     log_weights : log of p~(x) / q(x given the evidence).
-    observed : observed variables and their states.
+    observed : observed variables and their states or values.
     group_size : successive samples that depend on each other; others are independent.
     method : how they were found.
     upper : what no log weight exceeds, and so an upper bound on log Z, if there is one.
     is_certain : whether only what ``upper`` makes certain counts as seen. Weights can be even and
         yet lack a part that is hardly ever drawn.
+    given_cells : what marginals are told for, where it is not to follow from the samples.
     """
 
     model: FactorGraph
-    states: Int[Tensor, "sample var"]
+    states: Num[Tensor, "sample var"]
     log_weights: Float64[Tensor, "sample"]
-    observed: dict[int, int]
+    observed: dict[int, Any]
     group_size: int = 1
     method: str = "weighted samples"
     upper: float = math.inf
     is_certain: bool = False
+    given_cells: Cells | None = None
+
+    @cached_property
+    def cells(self) -> Cells:
+        """States of variables, and bins of real ones: what marginals are told for."""
+        if self.given_cells is not None:
+            return self.given_cells
+        weights = normalised_weights(self.log_weights)
+        return Cells.of(self.model, self.states, weights, self.observed)
+
+    def on(self, cells: Cells) -> WeightedSamples:
+        """The same with the cells of other samples, to be compared with these."""
+        return self if self.model.is_discrete else replace(self, given_cells=cells)
 
     def joined(self, more: WeightedSamples) -> WeightedSamples:
         """These and further samples of the same posterior, drawn apart in groups of one size."""
@@ -169,27 +188,38 @@ class WeightedSamples:
         reach = scipy.special.stdtrit(len(logs) - 1, _BOUND_CONFIDENCE) / math.sqrt(len(logs))
         return float(logs.mean() - reach * logs.std())
 
-    def marginals(self, *, is_weighted: bool = True) -> dict[str, np.ndarray]:
-        """Probabilities of every variable's states; observed ones are certain.
+    def marginals(self, *, is_weighted: bool = True) -> dict[str, Any]:
+        """Probabilities of every variable's states, and real marginals; observed ones are certain.
 
         Without weights they are those of q, which is what a q to be judged is asked for.
         """
         if checked_flag("is_weighted", is_weighted):
-            return self._by_name(self.moments[0])
+            found = self._by_name(self.moments[0])
+            return {
+                variable.name: self._real_marginal(number)
+                if variable.is_real
+                else found[variable.name]
+                for number, variable in enumerate(self.model.variables)
+            }
         even = torch.zeros_like(self.log_weights)
         return replace(self, log_weights=even).marginals()
 
     def marginal_errors(self) -> dict[str, np.ndarray]:
-        """Standard errors of :meth:`marginals`."""
-        return self._by_name(self.moments[1])
+        """Standard errors of :meth:`marginals`; real ones have their own."""
+        errors = self._by_name(self.moments[1])
+        return {v.name: errors[v.name] for v in self.model.variables if not v.is_real}
+
+    def _real_marginal(self, number: int) -> RealMarginal:
+        if number in self.observed:
+            return RealMarginal.normal(self.observed[number], 0.0)
+        weights = normalised_weights(self.log_weights).numpy()
+        return RealMarginal.weighted(self.states[:, number].numpy(), weights, self.group_size)
 
     @cached_property
     def moments(self) -> tuple[Float64[Tensor, "pair"], Float64[Tensor, "pair"]]:
-        """Means of all (variable, state) pairs, and their standard errors."""
-        weights = normalised_weights(self.log_weights)
-        mean, square, cross = torch.zeros(
-            3, int(self.model.state_offsets[-1]), dtype=torch.float64, device="cpu"
-        )
+        """Means of all cells, and their standard errors."""
+        weights, cells = normalised_weights(self.log_weights), self.cells
+        mean, square, cross = torch.zeros(3, cells.num_cells, dtype=torch.float64, device="cpu")
         second, highest = torch.zeros_like(mean), torch.zeros_like(mean)
         lowest = torch.ones_like(mean)
         scale = heaviest = torch.zeros((), dtype=torch.float64, device="cpu")
@@ -207,10 +237,11 @@ class WeightedSamples:
         # Where all samples agree, as if all neighbours are observed, rounding is left.
         variance = (square - 2 * mean * cross + mean.square() * scale).clamp(min=_ROUNDING**2)
         spread = self.num_groups / max(self.num_groups - 1, 1)
-        for variable, state in self.observed.items():  # certain
-            first, last = self.model.state_offsets[variable : variable + 2].tolist()
+        for variable, value in self.observed.items():  # certain
+            first, last = cells.offsets[variable : variable + 2].tolist()
             mean[first:last] = variance[first:last] = second[first:last] = 0.0
-            mean[first + state] = second[first + state] = 1.0
+            place = cells.place_of(variable, value)
+            mean[place] = second[place] = 1.0
         unseen = heaviest.square() * (second - mean.square()).clamp(min=0)
         reach = torch.maximum(highest - mean, mean - lowest).clamp(min=0) * (variance > 0)
         unseen += (weights.max() * reach).square()
@@ -219,22 +250,15 @@ class WeightedSamples:
         return mean, (variance * spread + unseen).sqrt()
 
     def _conditionals(self) -> Iterator[tuple[slice, Float64[Tensor, "sample pair"]]]:
-        """p(x_v = k | all others) for all pairs, some whole groups of samples at a time."""
-        offsets, sizes = self.model.state_offsets[:-1], self.model.num_states
-        at_once = min(_CHUNK, max(_CHUNK_ENTRIES // max(int(sizes.sum()), 1), 1))
+        """F of all samples and cells, some whole groups of samples at a time."""
+        at_once = min(_CHUNK, max(_CHUNK_ENTRIES // max(self.cells.num_cells, 1), 1))
         step = max(at_once // self.group_size, 1) * self.group_size
         for start in range(0, len(self.states), step):
             part = slice(start, start + step)
-            with torch.no_grad():
-                scores = self.model.local_log_scores(self.states[part]).double()
-            for size in sorted(set(sizes.tolist())):
-                pairs = offsets[sizes == size, None] + torch.arange(size, device="cpu")
-                # Where no value is possible the sample has no weight, and nothing to say.
-                scores[:, pairs] = scores[:, pairs].softmax(2).nan_to_num(0.0)
-            yield part, scores
+            yield part, self.cells.shares(self.model, self.states[part])
 
     def _by_name(self, pairs: Float64[Tensor, "pair"]) -> dict[str, np.ndarray]:
-        parts = torch.split(pairs, self.model.num_states.tolist())
+        parts = torch.split(pairs, self.cells.sizes.tolist())
         named = zip(self.model.variables, parts, strict=True)
         return {variable.name: part.numpy() for variable, part in named}
 
@@ -284,26 +308,6 @@ class WeightedSamples:
             )
         states = moved(self.model, self.states[index], self.observed, num_sweeps, generator)
         return replace(self, states=states, log_weights=log_weights)
-
-
-def moved(
-    model: FactorGraph,
-    states: Int[Tensor, "sample var"],
-    observed: dict[int, int],
-    num_sweeps: int,
-    generator: torch.Generator | None,
-) -> Int[Tensor, "sample var"]:
-    """States after Gibbs sweeps over the unobserved variables."""
-    free = [v for v in range(model.num_variables) if v not in observed]
-    if not free or num_sweeps == 0 or not len(states):
-        return states
-    generator = generator or fresh_generator()
-    kernel = GibbsKernel(conditioned(model, observed))
-    chains = kernel.init(len(states), generator, states=states[:, free])
-    chains, _ = run_chains(kernel, chains, num_sweeps, generator)
-    found = states.clone()
-    found[:, free] = chains.states
-    return found
 
 
 def _group_sums(
