@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from deltaai.errors import ConfigError, StateError
-from deltaai.metrics import linear_mmd, linear_mmd_distance, median_bandwidth, rbf_mmd
-from deltaai.metrics import mmd as mmd_module
+from deltaai.metrics import kernel_means, linear_mmd, linear_mmd_distance, median_bandwidth, rbf_mmd
 
 
 def draw(num_samples, sizes, seed, tilt=0.0):
@@ -54,7 +53,7 @@ SIZES = [(2,) * 7, (2, 3, 2, 5), (3, 3), (2, 1, 4)]
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("block", [1, 7, 1024])
 def test_both_kernels_equal_the_naive_formula(monkeypatch, sizes, block):
-    monkeypatch.setattr(mmd_module, "_BLOCK", block)
+    monkeypatch.setattr(kernel_means, "_BLOCK", block)
     x, y = draw(31, sizes, 0, tilt=1.0), draw(23, sizes, 1)
     assert linear_mmd(x, y, sizes) == pytest.approx(naive(x, y, sizes, linear), abs=1e-12)
     assert rbf_mmd(x, y, 1.5, sizes) == pytest.approx(naive(x, y, sizes, rbf(1.5)), abs=1e-12)

@@ -20,6 +20,14 @@ from deltaai.io.images.image_set import ImageSet, binarised
 from deltaai.io.images.mnist import read_mnist
 from deltaai.io.images.sets import IMAGE_SETS, image_set
 from deltaai.io.pgmpy import from_pgmpy, to_pgmpy
+from deltaai.io.poses.amass import read_amass_poses
+from deltaai.io.poses.cmu import read_cmu_poses
+from deltaai.io.poses.pose_set import PoseSet
+from deltaai.io.poses.rotations import rotation_angles, rotation_matrices
+from deltaai.io.poses.scaled_poses import ScaledPoses
+from deltaai.io.poses.sets import POSE_SETS, pose_set
+from deltaai.io.poses.skeleton import Skeleton, cmu_skeleton, smpl_skeleton
+from deltaai.io.poses.synthetic import synthetic_poses
 from deltaai.io.pyagrum import from_pyagrum, to_pyagrum
 from deltaai.io.source import Source
 from deltaai.io.streams import WatchedStream
@@ -35,18 +43,23 @@ __all__ = [
     "FORMATS",
     "IMAGE_SETS",
     "MODEL_KIND",
+    "POSE_SETS",
     "SAMPLER_KIND",
     "BinaryFormat",
     "CaseStream",
     "DataTable",
     "Format",
     "ImageSet",
+    "PoseSet",
     "Rows",
+    "ScaledPoses",
+    "Skeleton",
     "Source",
     "WatchedStream",
     "as_model",
     "binarised",
     "check_replaceable",
+    "cmu_skeleton",
     "data_from_csv",
     "data_from_stream",
     "data_from_table",
@@ -61,7 +74,10 @@ __all__ = [
     "kind_of",
     "load_tensors",
     "model_suffixes",
+    "pose_set",
     "read",
+    "read_amass_poses",
+    "read_cmu_poses",
     "read_digits",
     "read_evidence",
     "read_evidence_table",
@@ -69,8 +85,12 @@ __all__ = [
     "register_format",
     "replace_file",
     "replacing",
+    "rotation_angles",
+    "rotation_matrices",
     "rows_from_table",
     "save_tensors",
+    "smpl_skeleton",
+    "synthetic_poses",
     "to_pgmpy",
     "to_pyagrum",
     "why_not_bayesian",

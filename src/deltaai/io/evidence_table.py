@@ -2,8 +2,9 @@
 
 They come as a pandas ``DataFrame``, as a list of mappings, or as a CSV file with variable names in
 its first line. Cells hold labels or state indices, and mean what they mean everywhere
-(:meth:`~deltaai.models.Variable.index_of`). What is blank in a cell is unknown: nothing, spaces,
-``None`` or NaN.
+(:meth:`~deltaai.models.Variable.value_of`). What is blank in a cell is unknown: nothing, spaces,
+``None`` or NaN, which a real variable may also have as a text. In models with real variables rows
+are floating, and what is unknown is NaN.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Num
 from torch import Tensor
 
 from deltaai.errors import EvidenceError, FormatError, one_line
 from deltaai.io.source import Source
 from deltaai.models import FactorGraph
 
-Rows = Int[Tensor, "row var"]  # states; -1 where nothing is known
+Rows = Num[Tensor, "row var"]  # states, -1 where nothing is known; NaN if any variable is real
 
 _ROWS_AT_ONCE = 4096
 _PLAIN = frozenset((str, int))  # cells of these types that are equal mean the same
@@ -79,10 +80,24 @@ def rows_from_table(table: object, model: FactorGraph) -> Rows:
     for number, row in enumerate(table):
         if not isinstance(row, Mapping):
             raise EvidenceError(f"row {number + 1} is a {type(row).__name__}, not a mapping")
-        for name, state in row.items():
+        for name, state in _by_coordinates(row, model):
             named = model.variables[model.index(name)].name  # refuses what is no name
             names.setdefault(named, [None] * len(table))[number] = state
     return rows_from_columns(names, len(table), model)
+
+
+def _by_coordinates(row: Mapping[str, object], model: FactorGraph) -> Iterator[tuple[str, object]]:
+    """Names and cells of a row; a vector gives one for each of its coordinates."""
+    if model.is_discrete:
+        yield from row.items()
+        return
+    vectors = {name: places for name, places in model.nodes if len(places) > 1}
+    for name, value in row.items():
+        if name in vectors and value is not None:
+            observed = model.resolve_evidence({name: value})
+            yield from ((model.variables[place].name, x) for place, x in observed.items())
+        elif name not in vectors:
+            yield name, value
 
 
 def is_frame(table: object) -> bool:
@@ -167,11 +182,12 @@ def rows_from_columns(
     columns: Mapping[str, Iterable[object]], num_rows: int, model: FactorGraph, first: int = 0
 ) -> Rows:
     """Join columns of cells, each named after a variable; rows are counted from the first."""
-    rows = np.full((num_rows, model.num_variables), -1, dtype=np.int64)
+    blank, kind = (-1, np.int64) if model.is_discrete else (np.nan, np.float64)
+    rows = np.full((num_rows, model.num_variables), blank, dtype=kind)
     for name, cells in columns.items():
         variable = model.index(name)
-        known: dict[object, int] = {}  # most cells repeat
-        states = []
+        known: dict[object, int | float] = {}  # most cells repeat
+        states: list[int | float] = []
         for number, cell in enumerate(cells):
             is_plain = cell is None or type(cell) in _PLAIN
             state = known.get(cell) if is_plain else None
@@ -184,15 +200,23 @@ def rows_from_columns(
     return torch.from_numpy(rows)
 
 
-def _state_of(cell: object, model: FactorGraph, variable: int, number: int) -> int:
-    """State that a cell stands for; -1 if it is blank."""
+def _state_of(cell: object, model: FactorGraph, variable: int, number: int) -> int | float:
+    """State or number that a cell stands for; -1 or NaN if it is blank."""
+    blank = -1 if model.is_discrete else math.nan
     if cell is None or (isinstance(cell, str) and not cell.strip()):
-        return -1
+        return blank
     if type(cell).__name__ in {"NAType", "NaTType"}:
-        return -1
+        return blank
     if isinstance(cell, float | np.floating) and math.isnan(cell):
-        return -1
+        return blank
+    if model.variables[variable].is_real and isinstance(cell, str) and _is_nan(cell):
+        return blank
     try:
-        return model.variables[variable].index_of(cell)
+        return model.variables[variable].value_of(cell)
     except EvidenceError as error:
         raise CellError(number, str(error)) from None
+
+
+def _is_nan(cell: str) -> bool:
+    """Whether it is what programs write for a number that is not there."""
+    return cell.strip().lower() in {"nan", "na"}

@@ -19,6 +19,7 @@ from deltaai.arguments import checked_object
 from deltaai.errors import ConversionError, one_line
 from deltaai.io.directed import is_normalised, why_not_bayesian
 from deltaai.io.flat_tables import PositiveTable, positive_tables
+from deltaai.io.states_only import refuse_real
 from deltaai.models import ConditionalTable, FactorGraph, TableFactor, Variable
 
 PgmpyModel = Any  # a DiscreteBayesianNetwork or DiscreteMarkovNetwork; pgmpy is not required
@@ -65,6 +66,7 @@ def to_pgmpy(model: FactorGraph) -> PgmpyModel:
     cycle, rows that sum to one), else a ``DiscreteMarkovNetwork``.
     """
     checked_object("model", model, FactorGraph, "read gives one", ConversionError)
+    refuse_real(model, "a pgmpy network")
     models, discrete = _pgmpy("models"), _pgmpy("factors.discrete")
     tables = positive_tables(model)
     names = [variable.name for variable in model.variables]

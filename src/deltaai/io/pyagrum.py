@@ -21,6 +21,7 @@ from deltaai.io.decimals import exponentials, logarithms
 from deltaai.io.directed import is_normalised, why_not_bayesian
 from deltaai.io.flat_tables import PositiveTable, positive_tables
 from deltaai.io.source import encoded
+from deltaai.io.states_only import refuse_real
 from deltaai.models import ConditionalTable, FactorGraph, TableFactor, Variable
 
 PyAgrumModel = Any  # a BayesNet or MarkovRandomField; pyAgrum is not required
@@ -66,6 +67,7 @@ def to_pyagrum(model: FactorGraph) -> PyAgrumModel:
     sum to one), else a ``MarkovRandomField``.
     """
     checked_object("model", model, FactorGraph, "read gives one", ConversionError)
+    refuse_real(model, "a pyAgrum model")
     gum = _pyagrum()
     tables = positive_tables(model)
     is_bayesian = why_not_bayesian(model) is None and is_normalised(model)

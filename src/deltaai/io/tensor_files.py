@@ -149,7 +149,10 @@ def _separate(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
             raise ValueError("the name '__metadata__' is the format's own")
         plain = tensor.detach().cpu().contiguous()
         storage = plain.untyped_storage().data_ptr()
-        yield name, plain.clone() if storage in seen else plain
+        # One number of a wider tensor counts as contiguous, whatever step leads to the next.
+        is_stepping = plain.numel() == 1 and plain.reshape(-1).stride(0) != 1
+        is_shared = storage in seen or is_stepping
+        yield name, plain.clone(memory_format=torch.contiguous_format) if is_shared else plain
         seen.add(storage)
 
 

@@ -38,6 +38,7 @@ from deltaai.io.directed import (
 )
 from deltaai.io.flat_tables import LARGEST_ARITY, FlatTables, offsets_of, tables_of
 from deltaai.io.source import Source, excerpt
+from deltaai.io.states_only import refuse_real
 from deltaai.models import FactorGraph, Variable
 from deltaai.watch import look
 
@@ -217,6 +218,7 @@ def format_uai(model: FactorGraph) -> str:
     ConversionError
         When a value does not fit in a double, or the tables are too large.
     """
+    refuse_real(model, "a UAI file")
     tables = tables_of(model)
     is_directed = model.num_variables > 0 and why_not_bayesian(model) is None
     num_states = [variable.num_states for variable in model.variables]

@@ -44,6 +44,12 @@ def parse_evidence(source: Source, model: FactorGraph | None = None) -> dict[str
                     f"{model.num_variables - 1}; is this the evidence of another model?",
                 )
             name = model.variables[variable].name
+            if model.variables[variable].is_real:
+                raise source.error_at_word(
+                    place,
+                    f"variable {variable} ({name!r}) is real, and evidence files of UAI hold "
+                    "states: give a CSV table, or name=value",
+                )
             if state >= (num_states := model.variables[variable].num_states):
                 raise source.error_at_word(
                     place + 1,

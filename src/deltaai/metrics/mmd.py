@@ -19,23 +19,28 @@ are products of sums, and no n x n matrix is needed:
 The linear kernel sees only the means of single variables; two distributions with equal marginals
 are at distance zero. The RBF kernel exp(-‖x - y‖² / (2 h²)) sees everything, at quadratic cost.
 
-This file gives no p-values, and knows nothing of where the samples came from.
+This file gives no p-values, and knows nothing of where the samples came from. Rows of real numbers
+are compared in :mod:`deltaai.metrics.real_mmd`.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 import torch
 from jaxtyping import Float64, Int
 from torch import Tensor
 
 from deltaai.conditionals import Encoding
-from deltaai.errors import ConfigError, StateError
-
-_BLOCK = 1024  # states encoded or compared at once
-_MOST_FOR_MEDIAN = 500  # states of each sample that the median of distances is taken over
+from deltaai.errors import StateError
+from deltaai.metrics.kernel_means import (
+    Features,
+    linear_distance,
+    linear_mean,
+    median_distance,
+    rbf_mean,
+)
 
 
 def linear_mmd(
@@ -54,13 +59,7 @@ def linear_mmd(
     >>> linear_mmd(x, y)
     2.0
     """
-    encoding = _checked_encoding(x, y, num_states, fewest=2)
-    sum_x, sum_y = _sum(x, encoding), _sum(y, encoding)
-    num_x, num_y, num_variables = len(x), len(y), x.shape[1]
-    within_x = (sum_x.square().sum() - num_x * num_variables) / (num_x * (num_x - 1))
-    within_y = (sum_y.square().sum() - num_y * num_variables) / (num_y * (num_y - 1))
-    between = (sum_x / num_x) @ (sum_y / num_y)
-    return float(within_x - 2 * between + within_y)
+    return linear_mean(*_checked_features(x, y, num_states, fewest=2))
 
 
 def linear_mmd_distance(
@@ -71,8 +70,7 @@ def linear_mmd_distance(
     >>> linear_mmd_distance(torch.tensor([[0, 0]]), torch.tensor([[1, 0], [0, 0]]))
     1.0
     """
-    encoding = _checked_encoding(x, y, num_states, fewest=1)
-    return float((_sum(x, encoding) / len(x) - _sum(y, encoding) / len(y)).norm())
+    return linear_distance(*_checked_features(x, y, num_states, fewest=1))
 
 
 def rbf_mmd(
@@ -92,74 +90,34 @@ def rbf_mmd(
         values are to be compared, since the default depends on the samples.
     num_states : states of each variable; all have two by default.
     """
-    encoding = _checked_encoding(x, y, num_states, fewest=2)
+    features = _checked_features(x, y, num_states, fewest=2)
     if bandwidth is None:
-        bandwidth = median_bandwidth(x, y, num_states)
-    if not (math.isfinite(bandwidth) and bandwidth > 0):
-        raise ConfigError(f"the bandwidth is {bandwidth}: it must be positive and finite")
-    num_x, num_y = len(x), len(y)
-    # A state has kernel 1 with itself, so the pairs (i, i) add up to the number of states.
-    within_x = (_kernel_sum(x, x, bandwidth, encoding) - num_x) / (num_x * (num_x - 1))
-    within_y = (_kernel_sum(y, y, bandwidth, encoding) - num_y) / (num_y * (num_y - 1))
-    between = _kernel_sum(x, y, bandwidth, encoding) / (num_x * num_y)
-    return within_x - 2 * between + within_y
+        bandwidth = _bandwidth(*features)
+    return rbf_mean(*features, bandwidth, is_biased=False)
 
 
 def median_bandwidth(
     x: Int[Tensor, "n var"], y: Int[Tensor, "m _"], num_states: Sequence[int] | None = None
 ) -> float:
     """Median distance among the first states of both samples; their mean where that is zero."""
-    encoding = _checked_encoding(x, y, num_states, fewest=1)
-    pooled = _encode(torch.cat((x[:_MOST_FOR_MEDIAN], y[:_MOST_FOR_MEDIAN])), encoding)
-    row, column = torch.triu_indices(len(pooled), len(pooled), offset=1, device="cpu")
-    distances = _squared_distances(pooled, pooled, x.shape[1])[row, column].sqrt()
-    # Where all states are equal any bandwidth gives the discrepancy zero.
-    return float(distances.median()) or float(distances.mean()) or 1.0
+    return _bandwidth(*_checked_features(x, y, num_states, fewest=1))
 
 
-def _kernel_sum(
-    x: Int[Tensor, "n var"], y: Int[Tensor, "m var"], bandwidth: float | int, encoding: Encoding
-) -> float:
-    total = 0.0
-    for rows in _encoded_blocks(x, encoding):
-        for columns in _encoded_blocks(y, encoding):
-            distances = _squared_distances(rows, columns, x.shape[1])
-            total += float(distances.mul_(-0.5 / bandwidth**2).exp_().sum())
-    return total
+def _bandwidth(x: Features, y: Features) -> float:
+    return median_distance(torch.cat((x.first(), y.first())))
 
 
-def _squared_distances(
-    x: Float64[Tensor, "n row"], y: Float64[Tensor, "m row"], num_variables: int
-) -> Float64[Tensor, "n m"]:
-    """‖x - y‖² = 2 V - 2 <x, y>; whole numbers, so there is no rounding below zero."""
-    return (x @ y.T).mul_(-2).add_(2 * num_variables)
-
-
-def _sum(x: Int[Tensor, "n var"], encoding: Encoding) -> Float64[Tensor, "row"]:
-    total = torch.zeros(encoding.num_rows, dtype=torch.float64, device=x.device)
-    for block in _encoded_blocks(x, encoding):
-        total += block.sum(0)
-    return total
-
-
-def _encoded_blocks(
-    x: Int[Tensor, "n var"], encoding: Encoding
-) -> Iterator[Float64[Tensor, "block row"]]:
-    for block in torch.split(x, _BLOCK):
-        yield _encode(block, encoding)
-
-
-def _encode(x: Int[Tensor, "n var"], encoding: Encoding) -> Float64[Tensor, "n row"]:
+def _encode(encoding: Encoding, x: Int[Tensor, "n var"]) -> Float64[Tensor, "n row"]:
     return encoding.encode(x.T, torch.float64)[: encoding.num_rows].T
 
 
-def _checked_encoding(
+def _checked_features(
     x: Int[Tensor, "n var"],
     y: Int[Tensor, "m _"],
     num_states: Sequence[int] | None,
     fewest: int,
-) -> Encoding:
-    """Refuse samples that cannot be compared; lay out their features."""
+) -> tuple[Features, Features]:
+    """Refuse samples that cannot be compared; say how their features are made."""
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
         raise StateError(
             f"samples of shapes {tuple(x.shape)} and {tuple(y.shape)} cannot be compared: give "
@@ -182,4 +140,5 @@ def _checked_encoding(
                 f"state {row} has value {int(sample[row, variable])} for variable {variable}, "
                 f"which has {sizes[variable]} states; pass num_states=model.num_states.tolist()"
             )
-    return Encoding.of(sizes)
+    encode = partial(_encode, Encoding.of(sizes))
+    return Features(x, encode), Features(y, encode)

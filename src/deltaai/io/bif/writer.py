@@ -13,6 +13,7 @@ from deltaai.io.bif.text import is_bare
 from deltaai.io.decimals import to_decimals
 from deltaai.io.directed import why_not_bayesian
 from deltaai.io.flat_tables import tables_of
+from deltaai.io.states_only import refuse_real
 from deltaai.models import FactorGraph
 
 
@@ -25,6 +26,7 @@ def format_bif(model: FactorGraph) -> str:
         When the model is not a Bayesian network of one ConditionalTable a variable, or a name
         cannot be written.
     """
+    refuse_real(model, "a BIF file")
     reason = why_not_bayesian(model) if model.variables else "it has no variables"
     if reason is not None:
         raise ConversionError(
