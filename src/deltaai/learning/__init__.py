@@ -11,8 +11,11 @@ from deltaai.learning.em.steps.registry import E_STEPS, register_e_step
 from deltaai.learning.em.steps.sleep import LikelihoodStep
 from deltaai.learning.em.structure import LatentStructure
 from deltaai.learning.em.terms import TermsAround
+from deltaai.learning.energy.config import EnergyConfig
+from deltaai.learning.energy.learner import EnergyLearner
 from deltaai.learning.from_table import learn, learn_within
 from deltaai.learning.image_learner import ImageLearner
+from deltaai.learning.independent_rows import IndependentRows
 from deltaai.learning.likelihood.config import LikelihoodConfig
 from deltaai.learning.likelihood.expectations import Expectation, ExpectedTables, WeightedStates
 from deltaai.learning.likelihood.gradients import Gradient, GradientSettings, PhasedGradient
@@ -25,6 +28,7 @@ from deltaai.learning.likelihood.rows import LearningRows
 from deltaai.learning.report import LearnedModel, LearningReport
 from deltaai.learning.tables.start import wanted_structure
 from deltaai.learning.tables.structure import Structure
+from deltaai.learning.timed_learner import RowLearner, TimedLearner
 from deltaai.learning.vae.autoencoder import VariationalAutoencoder
 from deltaai.learning.vae.config import AutoencoderConfig
 
@@ -36,6 +40,8 @@ __all__ = [
     "DrawnStep",
     "Draws",
     "EStep",
+    "EnergyConfig",
+    "EnergyLearner",
     "Expectation",
     "ExpectedTables",
     "Gradient",
@@ -43,6 +49,7 @@ __all__ = [
     "HeldOutLikelihood",
     "ImageLearner",
     "ImportanceStep",
+    "IndependentRows",
     "LatentConfig",
     "LatentLearner",
     "LatentModel",
@@ -57,8 +64,10 @@ __all__ = [
     "ObjectiveStep",
     "Parts",
     "PhasedGradient",
+    "RowLearner",
     "Structure",
     "TermsAround",
+    "TimedLearner",
     "VariationalAutoencoder",
     "WeightedStates",
     "build_gradient",

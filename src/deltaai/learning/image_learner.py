@@ -1,16 +1,13 @@
 """What every learner of images offers, whatever its latent variables are.
 
 A learner has a model p(x, h) of pixels x and latents h, and some q(h | x) to draw latents from.
-It is trained in place and judged from outside: by its weights log p(x, h) - log q(h | x), h ~ q,
-and by what it draws. Its clock stands still while it is judged, and is saved with everything else
-that the rest of the run depends on, so that a run that was killed and restored is the run that was
-not. Whoever compares learners knows of this interface and of nothing else.
+It is trained and stopped like any other (:mod:`deltaai.learning.timed_learner`), and judged by its
+weights log p(x, h) - log q(h | x), h ~ q, and by what it draws. Whoever compares learners knows of
+this interface and of nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
 import torch
@@ -19,6 +16,7 @@ from torch import Tensor
 
 from deltaai.arguments import checked_count, checked_number
 from deltaai.errors import ConfigError, Setting
+from deltaai.learning.timed_learner import TimedLearner
 
 Decay = Literal["line", "steps"]  # how learning rates fall
 LEAST_RATE = 0.01  # where a line ends
@@ -28,26 +26,8 @@ End = tuple[float | int | None, int | None]  # seconds and updates; both None fo
 
 
 @runtime_checkable
-class ImageLearner(Protocol):
+class ImageLearner(TimedLearner, Protocol):
     """A model of images that learns, and how to judge it."""
-
-    @property
-    def num_updates(self) -> int:
-        """Updates so far."""
-
-    @property
-    def seconds(self) -> float:
-        """Time that updates took so far; evaluation does not count."""
-
-    @property
-    def num_parameters(self) -> Mapping[str, int]:
-        """How many numbers were learned: those of ``"p"`` and of ``"q"``."""
-
-    def run(self, *, seconds: float | int | None = None, updates: int | None = None) -> None:
-        """Train on until the clock shows so many seconds, or so many updates were made, in all.
-
-        With neither, until the budget of the settings is spent.
-        """
 
     def log_weights(
         self,
@@ -66,12 +46,6 @@ class ImageLearner(Protocol):
         self, images: Float[Tensor, "batch pixel"], generator: torch.Generator | None
     ) -> Float[Tensor, "batch pixel"]:
         """Probabilities of the pixels given latents drawn from q for each image."""
-
-    def save(self, path: Path) -> None:
-        """Write all that the rest of the run depends on, in one piece."""
-
-    def restore(self, path: Path) -> None:
-        """Take up what :meth:`save` wrote for the same images and settings."""
 
 
 def rate_at(progress: float | int, decay: Decay = "line") -> float:
@@ -96,7 +70,7 @@ def rate_at(progress: float | int, decay: Decay = "line") -> float:
     return float(min(max(line, LEAST_RATE), 1))
 
 
-def progress_of(learner: ImageLearner, end: End) -> float:
+def progress_of(learner: TimedLearner, end: End) -> float:
     """Share of a budget that a learner has spent: the larger of that of time and of updates."""
     return max(_share(learner.seconds, end[0]), _share(learner.num_updates, end[1]))
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from deltaai.experiments.harness.image_curve import image_curve
 from deltaai.experiments.harness.image_grids import draw_grids
 from deltaai.experiments.harness.image_judge import ImageJudge, kept_classifier
 from deltaai.experiments.harness.image_methods import LABELS, LEARNERS, own_settings
+from deltaai.experiments.harness.learner_curve import learner_curve
 from deltaai.experiments.harness.parts import Experiment, Part, Row, Setting, Surroundings
 from deltaai.io import image_set
 
@@ -89,7 +89,7 @@ def run_image_part(part: Part, surroundings: Surroundings) -> Iterator[Row]:
     )
     judge = ImageJudge.of(images, classifier, part.options)
     learner = LEARNERS[part.method](images, part.options, part.seed)
-    yield from image_curve(part, learner, judge, surroundings.folder)
+    yield from learner_curve(part, learner, judge, surroundings.folder)
 
 
 def image_experiment(

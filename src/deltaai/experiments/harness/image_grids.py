@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Float, Float32
 from torch import Tensor
 
-from deltaai.experiments.harness.image_curve import examples_path
 from deltaai.experiments.harness.image_judge import read_examples
+from deltaai.experiments.harness.learner_curve import examples_path
 from deltaai.experiments.harness.parts import Part
 from deltaai.io import is_there, replace_file
 

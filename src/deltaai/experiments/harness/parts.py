@@ -137,12 +137,17 @@ class Experiment:
     notes : text for the summary, in Markdown.
     num_seeds : seeds of each method, unless somebody says how many.
     default_methods : what is run if no method is named; all, if there are none here.
+    default_models : likewise for models.
     options : further options that it takes: ``"time_limit"``, which replaces the setting of that
-        name in every part, and ``"data_dir"``.
+        name in every part, ``"data_dir"``, and ``"orders"``, which keeps the parts whose setting of
+        that name is what was asked for.
     has_surroundings : whether ``run_part`` takes them.
     further_metrics : metrics that have a picture over time of their own, with their labels.
     end_metrics : metrics whose last values the summary lists, with the heads of their columns.
     facts : metrics that are the same for all methods and that the summary tells, with their names.
+    levels : for a metric that has a picture, facts that are level lines in it, with their labels.
+    level_methods : methods that take next to no time: drawn as level lines at their final value,
+        where there are others.
     draw : draws what else parts have left in their surroundings: from the folder of the results
         and that of the surroundings, and the finished parts, to the files it wrote.
     """
@@ -165,11 +170,14 @@ class Experiment:
     notes: str = ""
     num_seeds: int = 3
     default_methods: tuple[str, ...] = ()
+    default_models: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     has_surroundings: bool = False
     further_metrics: Mapping[str, str] = field(default_factory=dict)
     end_metrics: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
+    levels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    level_methods: tuple[str, ...] = ()
     draw: Callable[[Path, Path, Sequence[Part]], list[Path]] | None = None
 
     def parts_at(self, scale: str, num_seeds: int) -> list[Part]:

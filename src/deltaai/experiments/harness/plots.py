@@ -64,6 +64,7 @@ _COLOURS = {
     "subtb": "#8C6D1F",
     "flsubtb": "#7F3C8D",
     "pseudo": "#444444",
+    "independent": "#8C6D1F",
 }
 _OTHER_COLOURS = ("#444444", "#A52A2A", "#66A61E", "#999999", "#1B9E9E", "#E7298A")
 _DASHED = ("deltaunpolished",)  # the colour is that of the method it is a form of
@@ -176,11 +177,12 @@ def _draw_panel(
     phases: Mapping[str, Sequence[GlobalPhase]],
 ) -> dict[str, Artist]:
     """Draw the lines of a model; return one of each method, and a dot, for the legend."""
-    everything = [curve for curves in methods.values() for curve in curves]
+    level, curved = _levels_and_curves(experiment, methods)
+    everything = [curve for curves in curved.values() for curve in curves]
     earliest = _smallest_positive([curve.seconds for curve in everything])
     smallest = _smallest_positive([curve.values for curve in everything])
     lines = {}
-    for method in (method for method in experiment.method_labels if method in methods):
+    for method in (method for method in experiment.method_labels if method in curved):
         seconds = _times(methods[method], earliest, experiment.is_log_time)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # infinities, which are not drawn
@@ -209,6 +211,9 @@ def _draw_panel(
         itertools.cycle((":", "-.")), experiment.references.get(model, {}).items(), strict=False
     ):
         drawn[label] = panel.axhline(value, color="#666666", linestyle=style, linewidth=1)
+    for method, curves in level.items():
+        final = float(np.mean([curve.final for curve in curves]))
+        drawn[method] = panel.axhline(final, color=colours[method], linestyle="--", linewidth=1.2)
     if experiment.is_log_time:
         panel.set_xscale("log")
         _plain_times(panel)
@@ -222,6 +227,15 @@ def _draw_panel(
     panel.spines[["top", "right"]].set_visible(False)
     panel.tick_params(labelsize=8)
     return drawn
+
+
+def _levels_and_curves(
+    experiment: Experiment, methods: Mapping[str, Sequence[Curve]]
+) -> tuple[dict[str, Sequence[Curve]], dict[str, Sequence[Curve]]]:
+    """Methods that are level lines, and those that are curves: all, if there would be none."""
+    level = {key: curves for key, curves in methods.items() if key in experiment.level_methods}
+    curved = {key: curves for key, curves in methods.items() if key not in level}
+    return (level, curved) if curved else ({}, dict(methods))
 
 
 def _plain_times(panel: Axes) -> None:

@@ -22,7 +22,9 @@ MODULES: dict[str, str | Experiment] = {
     "mnist-compare": "deltaai.experiments.figures.mnist_compare",
     "one-vs-many-orders": "deltaai.experiments.figures.one_vs_many_orders",
     "digits": "deltaai.experiments.figures.digits",
+    "poses": "deltaai.experiments.figures.poses",
     "ebm-recovery": "deltaai.experiments.figures.ebm_recovery",
+    "score-matching": "deltaai.experiments.figures.score_matching",
 }
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from deltaai.arguments import checked_choice
 from deltaai.errors import ConfigError, DeltaAIError, Setting, did_you_mean
 from deltaai.experiments.harness.part_files import (
     FOLDER,
@@ -26,11 +27,12 @@ from deltaai.experiments.harness.part_files import (
 )
 from deltaai.experiments.harness.parts import Experiment, Part, Surroundings
 from deltaai.experiments.harness.plots import NoPlotError, write_plot
-from deltaai.experiments.harness.results import write_table
+from deltaai.experiments.harness.results import with_levels, write_table
 from deltaai.experiments.harness.runner import Outcome, Standing, run_parts
 from deltaai.experiments.harness.summary import summary_text
 from deltaai.io import check_replaceable, replace_file
 
+ORDERS = ("one", "many")
 SURROUNDINGS = "state"  # folder of what parts keep
 
 
@@ -73,6 +75,7 @@ def reproduce(
     only_models: Collection[str] | None = None,
     time_limit: float | int | None = None,
     data_dir: Path | None = None,
+    orders: str | None = None,
     command: str = "",
     watch: Callable[[Standing], None] | None = None,
 ) -> Reproduction:
@@ -89,6 +92,7 @@ def reproduce(
     only_methods, only_models : keys to restrict this call to.
     time_limit : seconds of training of each part, in place of those of the scale.
     data_dir : where data sets are.
+    orders : keep the parts of one order, or of many; all by default.
     command : what to print in the summary as the way to get it.
     watch : called whenever a part starts or ends.
 
@@ -100,11 +104,15 @@ def reproduce(
     ConfigError
         If a method, model or scale is unknown, or an option is given that it does not take.
     """
-    _check_options(experiment, {"time_limit": time_limit, "data_dir": data_dir})
+    _check_options(experiment, {"time_limit": time_limit, "data_dir": data_dir, "orders": orders})
     _check_keys("method", only_methods, experiment.method_labels)
     _check_keys("model", only_models, experiment.model_labels)
     if only_methods is None and experiment.default_methods:
         only_methods = experiment.default_methods
+    if only_models is None and experiment.default_models:
+        only_models = experiment.default_models
+    if orders is not None:
+        checked_choice("orders", orders, ORDERS)
     parts = experiment.parts_at(scale, experiment.num_seeds if num_seeds is None else num_seeds)
     if time_limit is not None:
         parts = [
@@ -116,6 +124,7 @@ def reproduce(
         for part in parts
         if (only_methods is None or part.method in only_methods)
         and (only_models is None or part.model in only_models)
+        and (orders is None or part.options["orders"] == orders)
     ]
     if not wanted:
         raise ConfigError("no part has one of these methods and one of these models: choose others")
@@ -167,7 +176,9 @@ def _write_files(
     """Write table, picture and summary; also say if there can be no picture."""
     table, summary = (folder / f"{experiment.name}.{kind}" for kind in ("csv", "md"))
     write_table(table, finished)
-    text = summary_text(experiment, finished, command=command, remarks=remarks)
+    text = summary_text(
+        with_levels(experiment, finished), finished, command=command, remarks=remarks
+    )
     replace_file(summary, text.encode())
     try:
         plots = _write_plots(experiment, folder, finished)
@@ -179,10 +190,11 @@ def _write_files(
 def _write_plots(experiment: Experiment, folder: Path, finished: list[FinishedPart]) -> list[Path]:
     """Draw the main metric, then the others, then what the experiment draws itself."""
     plots = [folder / f"{experiment.name}.png"]
-    write_plot(plots[0], experiment, finished)
+    write_plot(plots[0], with_levels(experiment, finished), finished)
     for metric, label in experiment.further_metrics.items():
         plots.append(folder / f"{experiment.name}-{metric}.png")
-        write_plot(plots[-1], replace(experiment, metric=metric, metric_label=label), finished)
+        other = replace(experiment, metric=metric, metric_label=label)
+        write_plot(plots[-1], with_levels(other, finished), finished)
     if experiment.draw is not None:
         parts = [each.part for each in finished]
         plots += experiment.draw(folder, folder / SURROUNDINGS, parts)
@@ -243,7 +255,11 @@ def _check_keys(kind: str, wanted: Collection[str] | None, known: Collection[str
 
 
 def _check_options(experiment: Experiment, given: dict[str, object]) -> None:
-    reasons = {"time_limit": "its parts have times of their own", "data_dir": "it reads no data"}
+    reasons = {
+        "time_limit": "its parts have times of their own",
+        "data_dir": "it reads no data",
+        "orders": "what orders its methods have is part of their names",
+    }
     for name, value in given.items():
         if value is not None and name not in experiment.options:
             raise ConfigError(

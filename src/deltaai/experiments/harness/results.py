@@ -12,13 +12,14 @@ import csv
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float64
 
 from deltaai.experiments.harness.part_files import FinishedPart
+from deltaai.experiments.harness.parts import Experiment
 from deltaai.io import replace_file
 
 COLUMNS = ("figure", "model", "method", "seed", "step", "seconds", "metric", "value")
@@ -93,6 +94,16 @@ def curves_of(finished: Sequence[FinishedPart], metric: str) -> dict[str, dict[s
             methods = found.setdefault(each.part.model, {})
             methods.setdefault(each.part.method, []).append(Curve(seconds, values))
     return found
+
+
+def with_levels(experiment: Experiment, finished: Sequence[FinishedPart]) -> Experiment:
+    """The experiment with facts that were measured among the references of its metric."""
+    references = {model: dict(known) for model, known in experiment.references.items()}
+    for fact, label in experiment.levels.get(experiment.metric, {}).items():
+        for model, methods in curves_of(finished, fact).items():
+            first = next(iter(methods.values()))[0]  # all measured the same
+            references.setdefault(model, {})[label] = first.final
+    return replace(experiment, references=references)
 
 
 def global_phases_of(finished: Sequence[FinishedPart]) -> dict[str, dict[str, list[GlobalPhase]]]:

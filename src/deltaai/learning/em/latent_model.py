@@ -27,7 +27,7 @@ from deltaai.conditionals import (
 )
 from deltaai.learning.em.config import LatentConfig
 from deltaai.learning.em.structure import LatentStructure
-from deltaai.models import FactorGraph, Variable
+from deltaai.models import Columns, FactorGraph, Variable
 from deltaai.sampling import ON_POLICY, Orders, Schedule, sample_ancestrally
 
 Latents = Int[Tensor, "latent batch"]
@@ -158,7 +158,7 @@ class LatentModel(nn.Module):
             found.append(total.view(again, batch))
         return torch.cat(found)
 
-    def _columns(self, latents: Latents, rows: Rows) -> Int[Tensor, "var batch"]:
+    def _columns(self, latents: Latents, rows: Rows) -> Columns:
         """Latents, then observed variables."""
         return torch.cat((latents, rows.T.to(latents.dtype)))
 
@@ -204,7 +204,7 @@ def _dtype(conditionals: Conditionals) -> torch.dtype:
 
 def _log_conditionals(
     conditionals: Conditionals,
-    columns: Int[Tensor, "var batch"],
+    columns: Columns,
     is_set: Tensor | None = None,
 ) -> Float[Tensor, "var batch"]:
     """Log p of each variable's value given its parents, zeros standing for those not set."""
@@ -217,8 +217,8 @@ def _log_conditionals(
 
 def _log_ratios(
     conditionals: Conditionals,
-    columns: Int[Tensor, "var batch"],
-    others: Int[Tensor, "var batch"],
+    columns: Columns,
+    others: Columns,
 ) -> Float[Tensor, "var batch"]:
     encode, dtype = conditionals.layout.encoding.encode, _dtype(conditionals)
     logits, flips = conditionals.logits_and_flips(encode(columns, dtype), encode(others, dtype))

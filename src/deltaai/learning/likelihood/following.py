@@ -29,7 +29,7 @@ from deltaai.learning.likelihood.gradients import GradientSettings
 from deltaai.learning.likelihood.rows import LearningRows
 from deltaai.learning.likelihood.shown_cells import ShownCells
 from deltaai.learning.missing_islands import island_labels
-from deltaai.models import FactorGraph, Target
+from deltaai.models import Columns, FactorGraph, Target
 from deltaai.sampling import ON_POLICY, DataValues, Given, Source, sample_with_conditionals
 from deltaai.threads import limited_threads
 from deltaai.training import Trainer, phases_of
@@ -140,7 +140,7 @@ class Follower:
         return drawn.flatten(1), log_q.flatten(1)
 
     def _weighted(
-        self, columns: Int[Tensor, "var batch"], log_q: Tensor
+        self, columns: Columns, log_q: Tensor
     ) -> tuple[Int[Tensor, "batch var"], Float64[Tensor, "batch"]]:
         states = columns.T.contiguous()
         with torch.no_grad():

@@ -7,10 +7,9 @@ itself are drawn from it as well, for no evidence at all.
 from __future__ import annotations
 
 import torch
-from jaxtyping import Int
-from torch import Tensor
 
 from deltaai.conditionals import Observed
+from deltaai.models import Columns
 from deltaai.randomness import uniform
 from deltaai.sampling import EvidenceKind
 
@@ -26,14 +25,12 @@ class ShownCells(EvidenceKind):
     def __init__(self, empty_share: float) -> None:
         self.empty_share = empty_share
 
-    def choose(
-        self, columns: Int[Tensor, "var batch"], generator: torch.Generator | None
-    ) -> Observed:
+    def choose(self, columns: Columns, generator: torch.Generator | None) -> Observed:
         """Take what each column shows, or nothing."""
         shape, device = columns.shape[1:], columns.device
         chance = uniform(shape, generator, dtype=torch.float32, device=device)
         return (columns >= 0) & (chance >= self.empty_share)
 
-    def usual(self, columns: Int[Tensor, "var batch"]) -> Observed:
+    def usual(self, columns: Columns) -> Observed:
         """Nothing."""
         return torch.zeros_like(columns, dtype=torch.bool)

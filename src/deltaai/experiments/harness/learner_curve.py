@@ -1,4 +1,4 @@
-"""A learner of images as a curve that survives a kill.
+"""A learner as a curve that survives a kill.
 
 Measurements are spread evenly over the logarithm of the learner's own clock, which stands still
 while it is judged. The rows so far and the learner's checkpoint are written after each measurement,
@@ -11,9 +11,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol, TypeVar, runtime_checkable
 
 from deltaai.errors import FormatError, TrainingError
-from deltaai.experiments.harness.image_judge import ImageJudge
 from deltaai.experiments.harness.part_files import (
     FOLDER,
     FinishedPart,
@@ -22,15 +22,35 @@ from deltaai.experiments.harness.part_files import (
     write_part,
 )
 from deltaai.experiments.harness.parts import Part, Row
-from deltaai.learning import ImageLearner
+from deltaai.learning import TimedLearner
+
+LearnerT = TypeVar("LearnerT", bound=TimedLearner)
+JudgedT_contra = TypeVar("JudgedT_contra", contravariant=True)
 
 _FIRST_SHARE = 1 / 60  # of the time limit, until the first measurement
 _RATIO = 1.5  # of the times of two measurements
 _KEPT_EVERY = 60.0  # seconds of training between checkpoints
 
 
-def image_curve(
-    part: Part, learner: ImageLearner, judge: ImageJudge, folder: Path
+@runtime_checkable
+class Judge(Protocol[JudgedT_contra]):
+    """What measures learners of one kind of data."""
+
+    def of_the_data(self) -> dict[str, float]:
+        """What does not depend on a learner."""
+
+    def on_the_way(self, learner: JudgedT_contra) -> dict[str, float]:
+        """Metrics that are measured often."""
+
+    def at_the_end(self, learner: JudgedT_contra) -> dict[str, float]:
+        """Metrics that are measured once."""
+
+    def write_examples(self, learner: JudgedT_contra, path: Path) -> None:
+        """Keep what pictures are drawn from."""
+
+
+def learner_curve(
+    part: Part, learner: LearnerT, judge: Judge[LearnerT], folder: Path
 ) -> Iterator[Row]:
     """Train a learner as long as its part says, and measure on the way and at the end.
 
@@ -60,14 +80,14 @@ def image_curve(
 
 
 def examples_path(folder: Path, part: Part) -> Path:
-    """Where samples and reconstructions of a part are kept."""
-    return folder / f"{part.name}.images"
+    """Where what pictures of a part are drawn from is kept."""
+    return folder / f"{part.name}.examples"
 
 
 class _Run:
     """A learner on its way to the end of its part."""
 
-    def __init__(self, part: Part, learner: ImageLearner) -> None:
+    def __init__(self, part: Part, learner: TimedLearner) -> None:
         self.learner, self.cpu_seconds = learner, 0.0
         self._limit = float(part.options["time_limit"])
         self._updates = int(part.options["updates"]) or None
@@ -103,14 +123,14 @@ class _Run:
 
 
 def _keep(
-    part: Part, rows: list[Row], learner: ImageLearner, folder: Path, checkpoint: Path
+    part: Part, rows: list[Row], learner: TimedLearner, folder: Path, checkpoint: Path
 ) -> None:
     (folder / FOLDER).mkdir(exist_ok=True)
     write_part(folder, FinishedPart("unfinished", part, tuple(rows), learner.seconds, 1, ""))
     learner.save(checkpoint)
 
 
-def _taken_up(part: Part, learner: ImageLearner, folder: Path, checkpoint: Path) -> list[Row]:
+def _taken_up(part: Part, learner: TimedLearner, folder: Path, checkpoint: Path) -> list[Row]:
     """Rows of an earlier run of the same part, whose learner is restored; none if there is none."""
     try:
         earlier = read_part(part_path(folder, part))

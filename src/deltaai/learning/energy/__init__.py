@@ -1,0 +1,1 @@
+"""Energies of real rows, learned together with a sampler that follows them."""
