@@ -11,7 +11,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 RUNNER = Path(__file__).with_name("run_page.py")
-PAGES = ["README.md", "docs/walkthrough.md", "docs/learning.md", "docs/extending.md"]
+PAGES = [
+    "README.md",
+    "docs/walkthrough.md",
+    "docs/learning.md",
+    "docs/continuous.md",
+    "docs/extending.md",
+]
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from deltaai.conditionals import Layout, LocalConditionals, Proposal
-from deltaai.conditionals.folded import LARGEST_ARITY, fold
+from deltaai.conditionals.folded import fold
+from deltaai.conditionals.informed import LARGEST_ARITY
 from deltaai.conditionals.local import gather_inputs
 from deltaai.models import FactorGraph, TableFactor, Variable, zoo
 

@@ -10,7 +10,7 @@ import torch
 from deltaai.errors import ConfigError
 from deltaai.experiments import Surroundings, find_experiment
 from deltaai.experiments.figures import digits
-from deltaai.experiments.harness import image_curve, image_figure
+from deltaai.experiments.harness import image_figure, learner_curve
 from deltaai.experiments.harness.image_grids import mosaic
 from deltaai.experiments.harness.image_judge import ImageJudge, kept_classifier
 from deltaai.experiments.harness.image_methods import LABELS, LEARNERS
@@ -75,14 +75,14 @@ class Killed(BaseException):
 
 def test_a_part_that_is_killed_goes_on_where_it_was(tmp_path, monkeypatch):
     # Times are spread by the clock, so here each measurement comes after some updates.
-    monkeypatch.setattr(image_curve._Run, "next_due", property(lambda run: math.inf))
+    monkeypatch.setattr(learner_curve._Run, "next_due", property(lambda run: math.inf))
 
     def train(run, seconds):
         run.learner.run(updates=run.learner.num_updates + 10)
         if run.learner.num_updates == kill_at:
             raise Killed
 
-    monkeypatch.setattr(image_curve._Run, "train", train)
+    monkeypatch.setattr(learner_curve._Run, "train", train)
     part = small_part()
     whole, killed = (Surroundings(tmp_path / name) for name in ("whole", "killed"))
     for each in (whole, killed):
@@ -106,17 +106,17 @@ def test_what_was_measured_after_the_last_checkpoint_is_measured_again(tmp_path)
     part, images = small_part(), image_set("digits")
     judge = ImageJudge.of(images, train_classifier(images, updates=2), part.options)
     learner = LEARNERS["vae"](images, part.options, 0)
-    rows = list(image_curve.image_curve(part, learner, judge, tmp_path))
+    rows = list(learner_curve.learner_curve(part, learner, judge, tmp_path))
     assert rows[0].step == rows[0].seconds == 0
     late = [replace(row, seconds=row.seconds + 1e6) for row in rows]
     path = tmp_path / "digits--vae--0.checkpoint"
     again = LEARNERS["vae"](images, part.options, 0)
-    kept = image_curve._taken_up(part, again, tmp_path, path)
+    kept = learner_curve._taken_up(part, again, tmp_path, path)
     assert again.num_updates == 30
-    image_curve._keep(part, rows + late, learner, tmp_path, path)
-    assert image_curve._taken_up(part, again, tmp_path, path)[: len(kept)] == kept
+    learner_curve._keep(part, rows + late, learner, tmp_path, path)
+    assert learner_curve._taken_up(part, again, tmp_path, path)[: len(kept)] == kept
     other = small_part(num_drawn=3)
-    assert image_curve._taken_up(other, again, tmp_path, path) == []
+    assert learner_curve._taken_up(other, again, tmp_path, path) == []
     assert not path.exists()
 
 
@@ -136,7 +136,7 @@ def test_the_classifier_is_trained_once(tmp_path, monkeypatch):
 def test_measurements_are_spread_over_the_time():
     part = small_part(time_limit=60.0, updates=0)
     learner = LEARNERS["vae"](image_set("digits"), part.options, 0)
-    run = image_curve._Run(part, learner)
+    run = learner_curve._Run(part, learner)
     times = []
     while not run.is_over:
         learner.seconds = run.next_due

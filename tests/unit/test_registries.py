@@ -150,10 +150,11 @@ def test_a_format_is_read_and_written_by_its_suffix(tmp_path):
 
 
 def test_a_kernel_is_found_by_its_name():
-    assert list(KERNELS) == ["gibbs", "gwg", "tempering"]
+    assert list(KERNELS) == ["gibbs", "gwg", "hmc", "mala", "tempering"]
+    real = FactorGraph([Variable("x", support=(0, 1))])
     for name in KERNELS:
         generator = torch.Generator().manual_seed(0)
-        kernel = build_kernel(name, LATTICE)
+        kernel = build_kernel(name, real if name in ("hmc", "mala") else LATTICE)
         assert kernel.step(kernel.init(3, generator), generator)[0].num_chains == 3
     with pytest.raises(ConfigError, match="no kernel 'gibs'; did you mean 'gibbs'"):
         build_kernel("gibs", LATTICE)
