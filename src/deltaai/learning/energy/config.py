@@ -38,9 +38,9 @@ class EnergyConfig:
     data_share: float | int = 0.5
     rows: int = 256
     draws: int = 256
-    q_updates: int = 2
+    q_updates: int = 4
     learning_rate: float | int = 3e-3
-    energy_rate: float | int = 1e-3
+    energy_rate: float | int = 3e-4
     jitter: float | int = 0.02
     decay: float | int = 1e-3
     seconds: float | int | None = None
