@@ -18,6 +18,35 @@ from deltaai.models.groups import FactorGroup
 from deltaai.models.variable import Variable
 
 
+def coordinates_of(variables: Sequence[Variable]) -> tuple[Variable, ...]:
+    """The variables, vectors laid out as one for each coordinate."""
+    return tuple(
+        each
+        for variable in variables
+        for each in (variable.coordinates if isinstance(variable, Variable) else (variable,))
+    )
+
+
+def index_of(variables: Sequence[Variable]) -> dict[str, int]:
+    """Number of each variable by its name, all of which differ."""
+    index: dict[str, int] = {}
+    for position, variable in enumerate(variables):
+        if not isinstance(variable, Variable):
+            raise ModelError(
+                f"variable {position} is a {type(variable).__name__}, not a Variable: write for "
+                "example Variable('rain', ['no', 'yes'])"
+            )
+        if variable.name in index:
+            raise ModelError(f"two variables are named {variable.name!r}: names must be distinct")
+        index[variable.name] = position
+    for variable in variables:
+        if variable.node != variable.name and variable.node in index:
+            raise ModelError(
+                f"a vector and another variable are named {variable.node!r}: names must be distinct"
+            )
+    return index
+
+
 def assemble(
     variables: Sequence[Variable],
     places: Mapping[str, Sequence[int]],

@@ -27,7 +27,7 @@ from deltaai.errors import (
     shown,
 )
 from deltaai.graphs import UndirectedGraph
-from deltaai.models.assembly import assemble
+from deltaai.models.assembly import assemble, coordinates_of, index_of
 from deltaai.models.evidence import Evidence, named_evidence, number_of, resolve_evidence
 from deltaai.models.factors import Factor
 from deltaai.models.groups import Columns, FactorGroup
@@ -73,8 +73,8 @@ class FactorGraph:
     ) -> None:
         check_dtype(dtype)
         given = checked_items("variables", variables, "Variables", ModelError)
-        self.variables: tuple[Variable, ...] = _coordinates_of(given)
-        self._index = _index_of(self.variables)
+        self.variables: tuple[Variable, ...] = coordinates_of(given)
+        self._index = index_of(self.variables)
         listed = checked_items("factors", factors, "factors, such as TableFactors", ModelError)
         self.groups = assemble(self.variables, self._places, listed, dtype)
         self.dtype = dtype
@@ -398,34 +398,6 @@ class FactorGraph:
 
     def __repr__(self) -> str:
         return f"FactorGraph({self.num_variables} variables, {self.num_factors} factors)"
-
-
-def _coordinates_of(variables: Sequence[Variable]) -> tuple[Variable, ...]:
-    """The variables, vectors laid out as one for each coordinate."""
-    return tuple(
-        each
-        for variable in variables
-        for each in (variable.coordinates if isinstance(variable, Variable) else (variable,))
-    )
-
-
-def _index_of(variables: Sequence[Variable]) -> dict[str, int]:
-    index: dict[str, int] = {}
-    for position, variable in enumerate(variables):
-        if not isinstance(variable, Variable):
-            raise ModelError(
-                f"variable {position} is a {type(variable).__name__}, not a Variable: write for "
-                "example Variable('rain', ['no', 'yes'])"
-            )
-        if variable.name in index:
-            raise ModelError(f"two variables are named {variable.name!r}: names must be distinct")
-        index[variable.name] = position
-    for variable in variables:
-        if variable.node != variable.name and variable.node in index:
-            raise ModelError(
-                f"a vector and another variable are named {variable.node!r}: names must be distinct"
-            )
-    return index
 
 
 def check_dtype(dtype: object) -> None:

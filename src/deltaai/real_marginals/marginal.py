@@ -8,6 +8,7 @@ form (:mod:`deltaai.real_marginals.normal`) or by weighted samples
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ _BINS = 30
 _TAIL = 0.001  # on either side, that a histogram of a whole line leaves out
 
 
-class RealMarginal(Shown):
+class RealMarginal(Shown, ABC):
     """The distribution of one real variable; made by :meth:`normal` or :meth:`weighted`.
 
     Parameters
@@ -79,26 +80,26 @@ class RealMarginal(Shown):
 
     # -- what each kind says -------------------------------------------------------------------
 
+    @abstractmethod
     def quantile(self, probability: Any) -> Any:  # noqa: ANN401
         """The number below which so much of the distribution lies; one for each probability."""
-        raise NotImplementedError
 
+    @abstractmethod
     def quantile_stderr(self, probability: Any) -> Any:  # noqa: ANN401
         """Standard errors of :meth:`quantile`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def cdf(self, value: Any) -> Any:  # noqa: ANN401
         """How much of the distribution lies at a number or below it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def density(self, value: Any) -> Any:  # noqa: ANN401
         """The density, where it is known in closed form."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def is_closed_form(self) -> bool:
         """Whether density, cdf and quantiles are formulas."""
-        raise NotImplementedError
 
     # -- what follows --------------------------------------------------------------------------
 
