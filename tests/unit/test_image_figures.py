@@ -1,6 +1,7 @@
 """Figures of images: parts, curves that survive a kill, grids, options of the command."""
 
 import math
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -146,6 +147,27 @@ def test_measurements_are_spread_over_the_time():
     assert 8 <= len(times) <= 12
     ratios = np.array(times[1:]) / np.array(times[:-1])
     assert ratios.min() > 1.2
+
+
+def test_processor_time_is_the_time_of_updates(tmp_path):
+    part = small_part(time_limit=0.4, updates=0, clock="processor")
+    learner = LEARNERS["vae"](image_set("digits"), part.options, 0)
+    learner.clock = learner_curve.CLOCKS["processor"]
+    update, begun = learner._update, time.perf_counter()
+
+    def slow_update(rate):
+        time.sleep(0.02)  # as if others had the core
+        update(rate)
+
+    learner._update = slow_update
+    learner.run(seconds=0.2)
+    assert 0.2 <= learner.seconds < 0.5 * (time.perf_counter() - begun)
+    quick = replace(EXPERIMENT, parts=lambda scale, seeds: [small_part()])
+    done = reproduce(quick, tmp_path, scale="smoke", only_methods=["vae"], clock="processor")
+    assert done.finished[0].part.options["clock"] == "processor"
+    assert "clock (processor time)" in done.files[-1].read_text()
+    with pytest.raises(ConfigError, match="clock"):
+        reproduce(quick, tmp_path / "o", scale="smoke", clock="sundial")
 
 
 def test_a_mosaic_has_every_image_in_its_place():

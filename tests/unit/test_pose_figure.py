@@ -1,6 +1,7 @@
 """The figure of poses: parts, the judge, a run that is killed, pictures, options of the command."""
 
 import math
+import time
 from dataclasses import replace
 
 import pytest
@@ -214,7 +215,7 @@ def test_independent_rows_are_saved_and_refused(scaled, tmp_path, as_a_user_runs
 class Exactly:
     """A learner that draws given rows."""
 
-    num_updates, seconds = 0, 0.0
+    num_updates, seconds, clock = 0, 0.0, time.perf_counter
     num_parameters = {"p": 1, "q": 2}  # noqa: RUF012
 
     def __init__(self, rows):

@@ -156,6 +156,14 @@ def reproduce(
         typer.Option(metavar="one|many", help="Run the parts of one order, or of many; for poses."),
     ] = None,
     time_limit: PartTimeLimit = None,
+    clock: Annotated[
+        str | None,
+        typer.Option(
+            metavar="wall|processor",
+            help="What the seconds of training are: processor time counts what other work on the "
+            "machine does not take (with one thread). Default: wall.",
+        ),
+    ] = None,
     data_dir: Annotated[
         Path | None,
         typer.Option(
@@ -188,6 +196,7 @@ def reproduce(
         only_models=only_models,
         orders=orders,
         time_limit=time_limit,
+        clock=clock,
         data_dir=data_dir,
     )
 

@@ -48,6 +48,7 @@ def run_reproduce(
     only_models: str | None,
     orders: str | None,
     time_limit: float | None,
+    clock: str | None,
     data_dir: Path | None,
 ) -> None:
     """Run an experiment, show its summary, and say what was written."""
@@ -68,6 +69,7 @@ def run_reproduce(
         words += [option, keys] if keys is not None else []
     words += [] if orders is None else ["--orders", orders]
     words += [] if time_limit is None else ["--time-limit", f"{time_limit:g}"]
+    words += [] if clock is None else ["--clock", clock]
     try:
         with _parts_bar() as watch:
             done = run(
@@ -81,6 +83,7 @@ def run_reproduce(
                 only_methods=_methods(only_methods, experiment),
                 only_models=_keys(only_models),
                 time_limit=time_limit,
+                clock=clock,
                 data_dir=data_dir,
                 orders=orders,
                 # The folder's name only: where it stands is no business of the reader.

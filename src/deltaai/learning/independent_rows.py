@@ -9,7 +9,7 @@ to learn, and further updates change nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,7 @@ class IndependentRows:
         )
         self._parts = rows[order.to(rows.device)].tensor_split(self.updates)
         self.num_updates, self.seconds = 0, 0.0
+        self.clock: Callable[[], float] = time.perf_counter
         self._sums = torch.zeros(3, rows.shape[1], dtype=torch.float64, device=rows.device)
         total = float(rows.sum())
         self._identity = {"number": len(rows), "total": total, "seed": seed}
@@ -70,7 +71,7 @@ class IndependentRows:
     def run(self, *, seconds: float | int | None = None, updates: int | None = None) -> None:
         """Look at more rows, until the clock or the updates say so, or all were seen."""
         end = checked_end(seconds, updates, (None, self.updates))
-        started = time.perf_counter() - self.seconds
+        started = self.clock() - self.seconds
         while progress_of(self, end) < 1:
             if self.num_updates < self.updates:
                 part = self._parts[self.num_updates]
@@ -78,7 +79,7 @@ class IndependentRows:
                     (torch.ones_like(part).sum(0), part.sum(0), part.square().sum(0))
                 )
             self.num_updates += 1
-            self.seconds = time.perf_counter() - started
+            self.seconds = self.clock() - started
 
     def sample(
         self, number: int, generator: torch.Generator | None

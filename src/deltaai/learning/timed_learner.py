@@ -8,7 +8,7 @@ not. Whoever compares learners knows of this, and of what the kind of data adds:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -20,6 +20,8 @@ from torch import Tensor
 @runtime_checkable
 class TimedLearner(Protocol):
     """A model that learns, and how to stop it and go on."""
+
+    clock: Callable[[], float]  # what its seconds are read off: time.perf_counter, unless changed
 
     @property
     def num_updates(self) -> int:

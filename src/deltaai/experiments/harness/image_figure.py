@@ -134,7 +134,7 @@ def image_experiment(
         notes=f"{NOTES} {notes}".strip(),
         num_seeds=num_seeds,
         default_methods=default_methods,
-        options=("time_limit", "data_dir") if "mnist" in data_sets else ("time_limit",),
+        options=("time_limit", "clock", *(("data_dir",) if "mnist" in data_sets else ())),
         has_surroundings=True,
         further_metrics={"entropy": "classifier's entropy on samples, nats"},
         end_metrics={

@@ -21,7 +21,7 @@ from deltaai.experiments.harness.part_files import (
     read_part,
     write_part,
 )
-from deltaai.experiments.harness.parts import Part, Row
+from deltaai.experiments.harness.parts import CLOCKS, Part, Row
 from deltaai.learning import TimedLearner
 
 LearnerT = TypeVar("LearnerT", bound=TimedLearner)
@@ -56,11 +56,13 @@ def learner_curve(
 
     Parameters
     ----------
-    part : with the settings ``time_limit``, and ``updates``, which is 0 for no limit.
+    part : with the settings ``time_limit``, and ``updates``, which is 0 for no limit; if there is a
+        ``clock`` it says by which of :data:`CLOCKS` the learner is timed.
     learner : as it was made; an earlier run of the part is taken up.
     judge : measures it.
     folder : where the part keeps its state.
     """
+    learner.clock = CLOCKS[str(part.options.get("clock", "wall"))]
     checkpoint, run = folder / f"{part.name}.checkpoint", _Run(part, learner)
     rows = _taken_up(part, learner, folder, checkpoint)
     run.cpu_seconds = max((row.value for row in rows if row.metric == "cpu_seconds"), default=0.0)

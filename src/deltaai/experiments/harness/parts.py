@@ -11,6 +11,7 @@ it took. This file runs nothing; see :mod:`deltaai.experiments.harness.runner`.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,11 @@ Setting = str | int | float | bool
 Settings = tuple[tuple[str, Setting], ...]
 
 SCALES = ("smoke", "small", "paper")
+# What learners may be timed by: processor time counts what other work on the machine does not take.
+CLOCKS: Mapping[str, Callable[[], float]] = {
+    "wall": time.perf_counter,
+    "processor": time.process_time,
+}
 _KEY = re.compile(r"[A-Za-z0-9_.+]+(-[A-Za-z0-9_.+]+)*")
 
 
@@ -139,8 +145,8 @@ class Experiment:
     default_methods : what is run if no method is named; all, if there are none here.
     default_models : likewise for models.
     options : further options that it takes: ``"time_limit"``, which replaces the setting of that
-        name in every part, ``"data_dir"``, and ``"orders"``, which keeps the parts whose setting of
-        that name is what was asked for.
+        name in every part, ``"clock"``, which sets it, ``"data_dir"``, and ``"orders"``, which
+        keeps the parts whose setting of that name is what was asked for.
     has_surroundings : whether ``run_part`` takes them.
     further_metrics : metrics that have a picture over time of their own, with their labels.
     end_metrics : metrics whose last values the summary lists, with the heads of their columns.

@@ -16,7 +16,8 @@ from functools import partial
 from pathlib import Path
 
 from deltaai.arguments import checked_choice
-from deltaai.errors import ConfigError, DeltaAIError, Setting, did_you_mean
+from deltaai.errors import ConfigError, DeltaAIError, did_you_mean
+from deltaai.errors import Setting as Named
 from deltaai.experiments.harness.part_files import (
     FOLDER,
     FinishedPart,
@@ -25,7 +26,7 @@ from deltaai.experiments.harness.part_files import (
     read_parts,
     write_part,
 )
-from deltaai.experiments.harness.parts import Experiment, Part, Surroundings
+from deltaai.experiments.harness.parts import CLOCKS, Experiment, Part, Setting, Surroundings
 from deltaai.experiments.harness.plots import NoPlotError, write_plot
 from deltaai.experiments.harness.results import with_levels, write_table
 from deltaai.experiments.harness.runner import Outcome, Standing, run_parts
@@ -74,6 +75,7 @@ def reproduce(
     only_methods: Collection[str] | None = None,
     only_models: Collection[str] | None = None,
     time_limit: float | int | None = None,
+    clock: str | None = None,
     data_dir: Path | None = None,
     orders: str | None = None,
     command: str = "",
@@ -91,6 +93,8 @@ def reproduce(
     threads : of the compiled passes of each part.
     only_methods, only_models : keys to restrict this call to.
     time_limit : seconds of training of each part, in place of those of the scale.
+    clock : what these seconds are: ``"wall"``, or ``"processor"``, which other work on the machine
+        does not count in.
     data_dir : where data sets are.
     orders : keep the parts of one order, or of many; all by default.
     command : what to print in the summary as the way to get it.
@@ -104,7 +108,8 @@ def reproduce(
     ConfigError
         If a method, model or scale is unknown, or an option is given that it does not take.
     """
-    _check_options(experiment, {"time_limit": time_limit, "data_dir": data_dir, "orders": orders})
+    given: dict[str, object] = {"time_limit": time_limit, "clock": clock}
+    _check_options(experiment, given | {"data_dir": data_dir, "orders": orders})
     _check_keys("method", only_methods, experiment.method_labels)
     _check_keys("model", only_models, experiment.model_labels)
     if only_methods is None and experiment.default_methods:
@@ -114,11 +119,13 @@ def reproduce(
     if orders is not None:
         checked_choice("orders", orders, ORDERS)
     parts = experiment.parts_at(scale, experiment.num_seeds if num_seeds is None else num_seeds)
+    further: dict[str, Setting] = {}
     if time_limit is not None:
-        parts = [
-            replace(part, settings={**part.options, "time_limit": float(time_limit)})
-            for part in parts
-        ]
+        further["time_limit"] = float(time_limit)
+    if clock is not None and checked_choice("clock", clock, tuple(CLOCKS)) != "wall":
+        further["clock"] = clock
+        experiment = replace(experiment, time_label=f"{clock} time (seconds)")
+    parts = [replace(part, settings={**part.options, **further}) for part in parts]
     wanted = [
         part
         for part in parts
@@ -257,6 +264,7 @@ def _check_keys(kind: str, wanted: Collection[str] | None, known: Collection[str
 def _check_options(experiment: Experiment, given: dict[str, object]) -> None:
     reasons = {
         "time_limit": "its parts have times of their own",
+        "clock": "its parts have clocks of their own",
         "data_dir": "it reads no data",
         "orders": "what orders its methods have is part of their names",
     }
@@ -264,6 +272,6 @@ def _check_options(experiment: Experiment, given: dict[str, object]) -> None:
         if value is not None and name not in experiment.options:
             raise ConfigError(
                 f"{experiment.name} does not take ",
-                Setting(name),
+                Named(name),
                 f": {reasons[name]}; leave it out",
             )

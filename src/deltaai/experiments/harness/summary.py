@@ -63,7 +63,8 @@ def summary_text(
             lines += _phase_lines(experiment, phases.get(model, {}))
     lines += [
         f"Values are {experiment.metric_label}, mean ± standard deviation over seeds. Times are "
-        "medians over seeds, in seconds of the method's own clock" + _explained(experiment),
+        f"medians over seeds, in seconds of the method's own clock ({_clock(experiment)})"
+        + _explained(experiment),
         "",
     ]
     if experiment.notes:
@@ -78,6 +79,11 @@ def summary_text(
         f"- Date: {date.isoformat()}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _clock(experiment: Experiment) -> str:
+    """What the horizontal axis shows, without its unit."""
+    return experiment.time_label.removesuffix(" (seconds)")
 
 
 def _explained(experiment: Experiment) -> str:

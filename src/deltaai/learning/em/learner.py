@@ -95,6 +95,7 @@ class LatentLearner:
             for key, optimizer in self._optimizers.items()
         }
         self.num_updates, self.seconds = 0, 0.0
+        self.clock: Callable[[], float] = time.perf_counter
         self.losses: dict[str, float] = {}
         self._identity = {"data": name, "number": len(grey), "seed": seed}
 
@@ -133,11 +134,11 @@ class LatentLearner:
         """Train on until the clock or the updates say so, or the budget is spent."""
         budget = (self.config.seconds, self.config.updates)
         end = checked_end(seconds, updates, budget)
-        started = time.perf_counter() - self.seconds
+        started = self.clock() - self.seconds
         while progress_of(self, end) < 1:
             self._update(rate_at(progress_of(self, budget), self.config.decay))
             self.num_updates += 1
-            self.seconds = time.perf_counter() - started
+            self.seconds = self.clock() - started
 
     def _update(self, rate: float) -> None:
         """One update of p, of q, or of both at the same draws."""

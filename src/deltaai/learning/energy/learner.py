@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +100,7 @@ class EnergyLearner:
         self._schedules = KeptSchedules(self.proposal, masks=spec.has_masks, is_given=False)
         self._optimizer = Adam(self.energy, lr=float(config.energy_rate), betas=(0.9, 0.99))
         self.num_updates, self.seconds = 0, 0.0
+        self.clock: Callable[[], float] = time.perf_counter
         self._identity = {"rows": len(rows), "total": float(rows.sum()), "seed": seed}
 
     @property
@@ -114,7 +115,7 @@ class EnergyLearner:
         """Train on until the clock or the updates say so, or the budget is spent."""
         budget = (self.config.seconds, self.config.updates)
         end = checked_end(seconds, updates, budget)
-        started = time.perf_counter() - self.seconds
+        started = self.clock() - self.seconds
         while progress_of(self, end) < 1:
             falling = rate_at(progress_of(self, budget))
             self._trainer.rate_scales = [rate * falling for rate in self._rates]
@@ -122,7 +123,7 @@ class EnergyLearner:
                 self._trainer.advance(self.config.q_updates)
             self._move_energy(falling)
             self.num_updates += 1
-            self.seconds = time.perf_counter() - started
+            self.seconds = self.clock() - started
 
     def _move_energy(self, falling: float) -> None:
         """Make rows more likely than draws of q."""

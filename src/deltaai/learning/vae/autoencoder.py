@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,7 @@ class VariationalAutoencoder:
         self.trained = nn.ModuleDict({"encoder": self.encoder, "decoder": self.decoder})
         self.optimizer = Adam(self.trained.parameters(), lr=config.learning_rate)
         self.num_updates, self.seconds = 0, 0.0
+        self.clock: Callable[[], float] = time.perf_counter
         self._identity = {"images": images.name, "number": len(images.train), "seed": seed}
 
     @property
@@ -88,11 +89,11 @@ class VariationalAutoencoder:
         """Train on until the clock or the updates say so, or the budget is spent."""
         budget = (self.config.seconds, self.config.updates)
         end = checked_end(seconds, updates, budget)
-        started = time.perf_counter() - self.seconds
+        started = self.clock() - self.seconds
         while progress_of(self, end) < 1:
             self._update(self.config.learning_rate * rate_at(progress_of(self, budget)))
             self.num_updates += 1
-            self.seconds = time.perf_counter() - started
+            self.seconds = self.clock() - started
 
     def _update(self, learning_rate: float) -> None:
         train = self.images.train
