@@ -10,7 +10,7 @@ import torch
 import deltaai as dai
 from deltaai.budget import Budget
 from deltaai.exact import RowInference, exact
-from deltaai.learning.tables import islands
+from deltaai.exact.parts import sums
 from deltaai.learning.tables.cases import Cases
 from deltaai.learning.tables.chow_liu import chow_liu_parents, mutual_information, pair_counts
 from deltaai.learning.tables.expectation import (
@@ -21,6 +21,7 @@ from deltaai.learning.tables.expectation import (
     shaken,
     steps_of,
 )
+from deltaai.learning.tables.islands import Islands
 from deltaai.learning.tables.prior import Prior
 from deltaai.models import Variable, zoo
 from factor_graphs import all_states
@@ -174,20 +175,21 @@ def test_nothing_counted_is_uniform():
         np.testing.assert_allclose(factor.log_table.exp(), 0.5)
 
 
-@pytest.mark.parametrize("is_small", [True, False])
+@pytest.mark.parametrize("is_cut", [True, False])
 @pytest.mark.parametrize("share", [0.1, 0.4, 0.9])
 @pytest.mark.parametrize("name", ["asia", "random"])
-def test_islands_count_what_the_whole_tree_counts(name, share, is_small, monkeypatch):
+def test_islands_count_what_the_whole_tree_counts(name, share, is_cut, monkeypatch):
     if name == "asia":
         model = dai.example("asia")
     else:
         variables = [Variable(f"x{k}", 1 + k % 4) for k in range(9)]
         parents = [(), (0,), (0, 1), (1, 2), (2,), (3, 4), (), (5, 6), (4, 7)]
         model = shaken(empty_network(variables, parents), 0.9, torch.Generator().manual_seed(0))
-    if not is_small:
-        monkeypatch.setattr(islands, "_MOST_TERMS", 3)
+    if is_cut:  # a few rows, and a few tables, at a time
+        monkeypatch.setattr(sums, "_MOST_ENTRIES", 40)
+        monkeypatch.setattr(sums, "_GROUP_ENTRIES", 20)
     cases = Cases.of(rows_of(model, 80, share), model.variables)
-    found = islands.Islands(model, cases, Budget.of()).counted(model)
+    found = Islands(model, cases, Budget.of()).counted(model)
     engine = RowInference(model)
     wanted = engine.expected_counts(torch.from_numpy(cases.rows.astype(np.int64)), cases.weights)
     total = float((wanted.log_partition * cases.weights).sum())

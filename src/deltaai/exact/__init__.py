@@ -30,6 +30,8 @@ from deltaai.exact.log_tables import (
 )
 from deltaai.exact.memory import ExactCost, exact_cost
 from deltaai.exact.most_likely import MostLikely
+from deltaai.exact.parts.part import Part, PartFactor
+from deltaai.exact.parts.sums import PartCounts, PartSums, bytes_of
 from deltaai.exact.remainder import Remainder
 from deltaai.exact.rows.answers import ExpectedCounts, RowAnswers
 from deltaai.exact.rows.engine import RowInference
@@ -48,11 +50,16 @@ __all__ = [
     "GaussianRows",
     "LogTable",
     "MostLikely",
+    "Part",
+    "PartCounts",
+    "PartFactor",
+    "PartSums",
     "Remainder",
     "RowAnswers",
     "RowInference",
     "Scope",
     "add_all",
+    "bytes_of",
     "cutset_of",
     "default_memory_limit",
     "exact",

@@ -1,0 +1,1 @@
+"""Many small models at once: sums and expected counts, one operation a shape."""
