@@ -19,6 +19,9 @@ couplings together can.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from jaxtyping import Float64, Int
@@ -34,8 +37,10 @@ PUBLISHED = {
     "Gibbs with gradients (published)": (4.8, 4.7, 3.4, 2.6, 2.3),
     "EB-GFN (published)": (6.1, 5.1, 3.3, 2.6, 2.3),
 }
-# Strengths of the penalty on the pseudo-likelihood, which has every coupling in two conditionals.
+# Strengths of priors on the pseudo-likelihood, which has every coupling in two conditionals: of a
+# penalty on sizes, and of one on squared distances from the mean coupling.
 PENALTIES = (0.2, 0.1, 0.05, 0.025, 0.0125)
+SHARED_STRENGTHS = (100.0, 10.0, 1.0, 0.1, 0.01)
 HELD_OUT = 0.2
 
 
@@ -102,28 +107,58 @@ def lowest_rmse(side: int, sigma: float | int, count: int, num_states: int, seed
     return math.sqrt(2 * float(variance.sum()) / 4 / side**4)
 
 
-def chosen_penalty(rows: States, side: int, steps: int) -> float:
-    """The penalty on the pseudo-likelihood of all pairs with which rows held out are likeliest."""
+@dataclass(frozen=True)
+class Prior:
+    """A prior on couplings, as settings of ``learn_model``, and the strengths that are tried.
+
+    Parameters
+    ----------
+    name : which setting has the strength.
+    strengths : for the pseudo-likelihood, the strongest first.
+    others : settings that go with it.
+    """
+
+    name: str
+    strengths: tuple[float, ...]
+    others: Mapping[str, str] = field(default_factory=dict)
+
+    def settings(self, strength: float | int) -> dict[str, Any]:
+        """What ``learn_model`` takes."""
+        return {self.name: strength, **self.others}
+
+
+SPARSE = Prior("l1", PENALTIES)
+SHARED = Prior("weight_decay", SHARED_STRENGTHS, {"decay_to": "mean"})
+
+
+def chosen_strength(prior: Prior, model: FactorGraph, rows: States, steps: int) -> float:
+    """The strength of a prior with which rows held out are likeliest.
+
+    Both likelihoods are the pseudo-likelihood, which needs no inference; each strength starts where
+    the one before has ended.
+    """
     num_held = round(HELD_OUT * len(rows))
     held, rest = rows[:num_held], rows[num_held:]
-    model, found = with_strength(all_pairs(side), 0.0), []
-    for penalty in PENALTIES:  # from the emptiest on, each from where the last one ended
-        model = sparse_pseudo(model, rest, penalty, steps)
-        found.append((float(log_pseudo_likelihood(model, held).mean()), penalty))
+    found = []
+    for strength in prior.strengths:
+        model = pseudo_learned(model, rest, prior.settings(strength), steps)
+        found.append((float(log_pseudo_likelihood(model, held).mean()), strength))
     return max(found)[1]
 
 
-def sparse_pseudo(model: FactorGraph, rows: States, penalty: float, steps: int) -> FactorGraph:
-    """Most of the pseudo-likelihood less a penalty on the sizes of couplings."""
+def pseudo_learned(
+    model: FactorGraph, rows: States, prior: dict[str, Any], steps: int
+) -> FactorGraph:
+    """Most of the pseudo-likelihood under a prior."""
     return learn_model(
         learnable(model),
         rows,
         gradient="pseudo",
         optimizer="lbfgs",
-        l1=penalty,
         steps=steps,
         tolerance=1e-3,
         batch_size=None,
         held_out=0,
         evaluate_every=0,
+        **prior,
     ).model
