@@ -110,7 +110,7 @@ def checked_seconds(time_limit: Any) -> float | None:  # noqa: ANN401
     return None if time_limit is None else checked_number("time_limit", time_limit)
 
 
-def checked_bytes(memory_limit: Any) -> int | None:  # noqa: ANN401
+def checked_bytes(memory_limit: Any, name: str = "memory_limit") -> int | None:  # noqa: ANN401
     """A limit of memory: a number of bytes, or a text such as ``4GB``; or none.
 
     >>> checked_bytes(1000), checked_bytes("2 GiB"), checked_bytes(4e9), checked_bytes(None)
@@ -123,7 +123,7 @@ def checked_bytes(memory_limit: Any) -> int | None:  # noqa: ANN401
     if is_finite(memory_limit) and 1 <= memory_limit < _MOST_BYTES:
         return int(memory_limit)
     raise ConfigError(
-        Setting("memory_limit"),
+        Setting(name),
         f" is {shown(memory_limit)}; it must be a number of bytes, at least 1, or a text such as "
         "'4GB'",
     )

@@ -1,8 +1,9 @@
 """The program ``deltaai``: its commands, in order, and what all of them share.
 
 The commands themselves parse, call and show (:mod:`deltaai.cli.asking`, :mod:`deltaai.cli.making`,
-:mod:`deltaai.cli.teaching`); no inference happens in them. ``--help``, ``--version`` and completion
-do without torch. How the program begins and ends is in :mod:`deltaai.cli.entry`.
+:mod:`deltaai.cli.teaching`, :mod:`deltaai.cli.measuring`); no inference happens in them.
+``--help``, ``--version`` and completion do without torch. How the program begins and ends is in
+:mod:`deltaai.cli.entry`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Annotated
 import typer
 
 import deltaai
-from deltaai.cli import asking, making, teaching
+from deltaai.cli import asking, making, measuring, teaching
 from deltaai.cli.console import set_verbosity
 from deltaai.cli.entry import main as main  # noqa: PLC0414 - where installed scripts look for it
 
@@ -58,3 +59,4 @@ for _command in (
     making.demo,
 ):
     app.command()(_command)
+app.add_typer(measuring.bench, name="bench")

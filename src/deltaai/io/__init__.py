@@ -12,6 +12,8 @@ from deltaai.io.files import (
     read,
     read_evidence,
     read_evidence_table,
+    read_log10_partition,
+    read_marginals,
     write,
 )
 from deltaai.io.formats import FORMATS, BinaryFormat, Format, model_suffixes, register_format
@@ -38,6 +40,7 @@ from deltaai.io.tensor_files import (
     load_tensors,
     save_tensors,
 )
+from deltaai.io.uai_solutions import log10_partition_text, marginals_text
 
 __all__ = [
     "FORMATS",
@@ -73,6 +76,8 @@ __all__ = [
     "is_there",
     "kind_of",
     "load_tensors",
+    "log10_partition_text",
+    "marginals_text",
     "model_suffixes",
     "pose_set",
     "read",
@@ -81,6 +86,8 @@ __all__ = [
     "read_digits",
     "read_evidence",
     "read_evidence_table",
+    "read_log10_partition",
+    "read_marginals",
     "read_mnist",
     "register_format",
     "replace_file",

@@ -31,6 +31,7 @@ from deltaai.io.formats import BinaryFormat, format_of, is_compressed
 from deltaai.io.source import Source, decoded, encoded
 from deltaai.io.streams import WatchedStream
 from deltaai.io.uai_evidence import parse_evidence
+from deltaai.io.uai_solutions import Row, parse_log10_partition, parse_marginals
 from deltaai.models import FactorGraph, StateIndex
 from deltaai.watch import look
 
@@ -116,6 +117,16 @@ def read_evidence(path: str | Path, model: FactorGraph | None = None) -> dict[st
     """
     path = checked_path(path)
     return parse_evidence(_read_source(path), None if model is None else as_model(model))
+
+
+def read_log10_partition(path: str | Path) -> float:
+    """Read log10 Z from a UAI solution file (``.PR``)."""
+    return parse_log10_partition(_read_source(checked_path(path)))
+
+
+def read_marginals(path: str | Path, model: FactorGraph) -> tuple[Row, ...]:
+    """Read the marginals of a model's variables from a UAI solution file (``.MAR``)."""
+    return parse_marginals(_read_source(checked_path(path)), as_model(model))
 
 
 def read_evidence_table(path: str | Path, model: FactorGraph) -> Rows:

@@ -18,7 +18,7 @@ file become :class:`~deltaai.models.ConditionalTable`, whose child is the last o
 The format has no names: variable ``i`` is read as ``x{i}`` with states ``"0"``, ``"1"``, ..., and
 names and labels are lost in writing. A factor without variables is written as a constant table
 over the first variable, because other readers refuse an empty scope; it is read without protest.
-Solution files (``.MAR``, ``.PR``) are not read here.
+Solution files (``.MAR``, ``.PR``) are in :mod:`deltaai.io.uai_solutions`.
 """
 
 from __future__ import annotations

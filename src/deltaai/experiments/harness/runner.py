@@ -87,6 +87,8 @@ def run_parts(
     keep: Callable[[Outcome], None],
     watch: Callable[[Standing], None] | None = None,
     threads: int = 1,
+    *,
+    is_apart: bool = False,
 ) -> None:
     """Run parts, at most ``jobs`` at a time, and hand on each outcome as it comes.
 
@@ -100,6 +102,7 @@ def run_parts(
     keep : called with each outcome, in this process.
     watch : called whenever a part starts or ends.
     threads : of the compiled passes of each part.
+    is_apart : whether one job, too, gets a fresh process for every part.
     """
     for name, number in (("jobs", jobs), ("threads", threads)):
         if number < 1:
@@ -113,7 +116,7 @@ def run_parts(
 
     events = (
         _one_by_one(run_part, parts, threads)
-        if jobs == 1
+        if jobs == 1 and not is_apart
         else _side_by_side(run_part, parts, jobs, threads)
     )
     with closing(events):  # whatever is raised here, the processes end first
