@@ -177,12 +177,13 @@ def test_nothing_counted_is_uniform():
 
 @pytest.mark.parametrize("is_cut", [True, False])
 @pytest.mark.parametrize("share", [0.1, 0.4, 0.9])
-@pytest.mark.parametrize("name", ["asia", "random"])
+@pytest.mark.parametrize("name", ["asia", "random", "large tables"])
 def test_islands_count_what_the_whole_tree_counts(name, share, is_cut, monkeypatch):
     if name == "asia":
         model = dai.example("asia")
     else:
-        variables = [Variable(f"x{k}", 1 + k % 4) for k in range(9)]
+        sizes = [1 + k % 4 + (8 if name == "large tables" else 0) for k in range(9)]
+        variables = [Variable(f"x{k}", size) for k, size in enumerate(sizes)]
         parents = [(), (0,), (0, 1), (1, 2), (2,), (3, 4), (), (5, 6), (4, 7)]
         model = shaken(empty_network(variables, parents), 0.9, torch.Generator().manual_seed(0))
     if is_cut:  # a few rows, and a few tables, at a time

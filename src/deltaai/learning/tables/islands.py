@@ -112,7 +112,8 @@ class Islands:
 
     def _slices(self, rows: np.ndarray) -> Int[np.ndarray, "row factor"]:
         """Where the slice of each factor that a row leaves begins in the vector of tables."""
-        states = np.maximum(rows, 0)  # what is missing begins at its first state
+        # What is missing begins at its first state. Rows may be of a type too small for products.
+        states = np.maximum(rows, 0).astype(np.int64)
         found = np.empty((len(rows), len(self._scopes)), dtype=np.int64)
         for factor, (scope, strides) in enumerate(zip(self._scopes, self._strides, strict=True)):
             found[:, factor] = self._starts[factor]
