@@ -240,7 +240,7 @@ def _ways_of_tables(
     options = [way.option]
     if not model.is_discrete:
         if not way.option.is_affordable:
-            options.append(amortised(training_cost(left.reduced), limits))
+            options.append(amortised(training_cost(left.reduced, memory=limits.memory), limits))
         return way, options
     if not way.option.is_affordable:
         way = without_zeros(way, left.reduced, zeros_propagated(model, observed), limits)
@@ -253,7 +253,7 @@ def _ways_of_tables(
             options.append(searched.option)
             way = searched if searched.option.is_affordable else way
     if not way.option.is_affordable and way.reduction is not None:
-        options.append(amortised(training_cost(way.reduction.model), limits))
+        options.append(amortised(training_cost(way.reduction.model, memory=limits.memory), limits))
     return way, options
 
 

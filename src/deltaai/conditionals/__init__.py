@@ -39,6 +39,7 @@ from deltaai.conditionals.knowledge import FactorKnowledge, Inputs, Knowledge, N
 from deltaai.conditionals.layout import Block, Layout
 from deltaai.conditionals.local import LocalConditionals, gather_inputs
 from deltaai.conditionals.mae import MaskedAutoencoder
+from deltaai.conditionals.message_knowledge import MessageKnowledge
 from deltaai.conditionals.normal_given import (
     bent_variables,
     normal_places,
@@ -81,6 +82,7 @@ __all__ = [
     "Layout",
     "LocalConditionals",
     "MaskedAutoencoder",
+    "MessageKnowledge",
     "Mixture",
     "NoKnowledge",
     "Normal",

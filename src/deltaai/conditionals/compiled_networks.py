@@ -8,7 +8,8 @@ A network of a few dozen units is less work than starting the operations that wo
 where every variable waits for the one before it, drawing step by step takes most of its time for
 nothing; and where all states are there, gathering the inputs takes longer than using them. Columns
 are taken so many at a time that they stay in the processor's cache; the weights of a variable serve
-all of them.
+all of them. What is known before training is added on the way, as entries of tables
+(:mod:`deltaai.conditionals.compiled_tables`).
 """
 
 from __future__ import annotations
@@ -91,9 +92,37 @@ def _begin(units: Floats, constant: np.float32, context: Floats, at: Ints) -> No
             units[b] += context[at[b]]
 
 
+@inlined
+@no_type_check
+def _add_entries(
+    logit: Floats,
+    v: int,
+    first_table: Ints,
+    first_entry: Ints,
+    first_input: Ints,
+    seen: Ints,
+    strides: Ints,
+    values: Floats,
+    features: Floats,
+    low: int,
+    high: int,
+    entry: Ints,
+) -> None:
+    """Add the entries of a variable's tables; inputs whose feature is above zero count."""
+    for t in range(first_table[v], first_table[v + 1]):
+        entry[:] = first_entry[t]
+        for i in range(first_input[t], first_input[t + 1]):
+            row, stride = features[seen[i], low:high], strides[i]
+            for b in range(high - low):
+                entry[b] += stride if row[b] > _ZERO else 0
+        for b in range(high - low):
+            logit[b] += values[entry[b]]
+
+
 @compiled(
     "void(i8[::1], i8[::1], i8[::1], i8[::1], f4[::1], f4[::1], f4[:,::1], f4[:,::1], f4[::1],"
-    "f4[:,:,::1], i8[::1], i8[::1], f4[:,::1], f4[::1], f4[:,::1], f4[:,::1], i8, i8, i8)",
+    "f4[:,:,::1], i8[::1], i8[::1], f4[:,::1], f4[::1], f4[:,::1], f4[:,::1],"
+    "i8[::1], i8[::1], i8[::1], i8[::1], i8[::1], f4[::1], i8, i8, i8)",
 )
 @no_type_check  # numba reads the function as it is written
 def logits_in_order(
@@ -113,6 +142,12 @@ def logits_in_order(
     scale: Floats,
     features: Floats,
     logits: Floats,
+    first_table: Ints,
+    first_entry: Ints,
+    first_input: Ints,
+    table_inputs: Ints,
+    strides: Ints,
+    values: Floats,
     kind: int,
     start: int,
     stop: int,
@@ -130,10 +165,13 @@ def logits_in_order(
     own : row of each variable's own feature; empty if nothing is drawn.
     chance : uniform numbers; a variable is +1 with a probability above that.
     scale : what the logits of each column are multiplied by for drawing.
+    first_table, first_entry, first_input, table_inputs, strides, values : tables whose entries are
+        added to the logits, and the features of their inputs; the first is empty for none.
     kind : which activation.
     start, stop : the columns.
     """
-    num_hidden, is_drawn = bias.shape[1], len(own) > 0
+    num_hidden, is_drawn, has_tables = bias.shape[1], len(own) > 0, len(first_table) > 0
+    entry = np.empty(_AT_ONCE, np.int64)
     given = np.empty((num_hidden + 1, 0), np.float32)
     seen = np.empty((counts.max(), _AT_ONCE), np.float32)
     units, logit = np.empty(_AT_ONCE, np.float32), np.empty(_AT_ONCE, np.float32)
@@ -153,6 +191,21 @@ def logits_in_order(
                 _add_products(units, weights, seen, count, width)
                 for b in range(width):
                     logit[b] += weight * activated(units[b], kind)
+            if has_tables:
+                _add_entries(
+                    logit,
+                    v,
+                    first_table,
+                    first_entry,
+                    first_input,
+                    table_inputs,
+                    strides,
+                    values,
+                    features,
+                    low,
+                    high,
+                    entry,
+                )
             _put(logits[v, low:high], logit)
             if is_drawn:
                 value, threshold = features[own[v], low:high], chance[v, low:high]

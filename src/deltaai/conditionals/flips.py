@@ -102,6 +102,7 @@ def load_compiled() -> ModuleType | None:
     try:
         importlib.import_module("deltaai.conditionals.compiled_networks")
         importlib.import_module("deltaai.conditionals.compiled_ratios")
+        importlib.import_module("deltaai.conditionals.compiled_tables")
         return importlib.import_module("deltaai.conditionals.compiled_flips")
     except (ImportError, RuntimeError, OSError):
         return None

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from deltaai.conditionals.base import Known
 from deltaai.conditionals.chosen_factors import ChosenFactors, FactorsByMember
+from deltaai.conditionals.flat_tables import FlatTables
 from deltaai.conditionals.folded import FoldedBlock, fold
 from deltaai.conditionals.informed import FactorTerms, relative_slices
 from deltaai.conditionals.layout import Layout
@@ -35,6 +36,11 @@ class Knowledge(ABC):
     """What is added to the parameters of every variable's head."""
 
     layout: Layout
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether all that is known are tables that compiled drawing can read."""
+        return False
 
     @abstractmethod
     def logits(
@@ -74,6 +80,10 @@ class Knowledge(ABC):
         inputs: Inputs,
     ) -> Float[Tensor, "pair logit batch"] | None:
         """What is known of chosen members at given inputs; ``None`` for nothing."""
+
+    def tables_for_drawing(self, model: FactorGraph) -> list[Tensor]:
+        """All that is known, as compiled drawing reads it, if :attr:`has_tables`."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +128,11 @@ class NoKnowledge(Knowledge):
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
 
+    @property
+    def has_tables(self) -> bool:
+        """There are none, and none are needed."""
+        return True
+
     def logits(
         self, model: FactorGraph, columns: Columns, known: Known
     ) -> Float[Tensor, "row batch"]:
@@ -146,6 +161,10 @@ class NoKnowledge(Knowledge):
     def logits_at(self, model: FactorGraph, chosen: None, inputs: Inputs) -> None:
         """Nothing."""
 
+    def tables_for_drawing(self, model: FactorGraph) -> list[Tensor]:
+        """None at all."""
+        return []
+
 
 class FactorKnowledge(Knowledge):
     """Log-factors inside a variable and its known inputs.
@@ -160,11 +179,22 @@ class FactorKnowledge(Knowledge):
         self.layout = layout
         self.terms = FactorTerms(model, layout)
         self._folded: tuple[FactorGraph, tuple[FoldedBlock, ...]] | None = None
+        self._flat: FlatTables | None = None
+        if FlatTables.is_possible(layout, model):
+            self._flat = FlatTables(self.terms.terms, layout, model)
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether the compiled pass is made for these factors."""
+        return self._flat is not None
 
     def logits(
         self, model: FactorGraph, columns: Columns, known: Known
     ) -> Float[Tensor, "row batch"]:
         """Sum of the log-factors inside each variable and its known inputs."""
+        flat = self.flat(columns.shape[1], with_flips=False) if known is None else None
+        if flat is not None:
+            return flat.logits(model, columns)
         return self.terms.logits(model.groups, columns, known, model.dtype)
 
     def logits_and_flips(
@@ -175,6 +205,9 @@ class FactorKnowledge(Knowledge):
         known: Known,
     ) -> tuple[Float[Tensor, "row batch"], Float[Tensor, "flip batch"]]:
         """The sums at full states, and what a change of one input makes of them."""
+        flat = self.flat(columns.shape[1]) if known is None else None
+        if flat is not None:
+            return flat.logits_and_flips(model, columns, others)
         base = self.logits(model, columns, known)
         repeated = [
             block.rows_of(base)[:, None].expand(-1, block.num_flipped, -1, -1).flatten(0, 2)
@@ -183,6 +216,12 @@ class FactorKnowledge(Knowledge):
         with torch.no_grad():
             changes = self.terms.flipped_changes(model.groups, columns, others, known, model.dtype)
         return base, torch.cat([base[:0], *repeated]) + changes
+
+    def flat(self, num_columns: int, *, with_flips: bool = True) -> FlatTables | None:
+        """The compiled pass, if it is made for these factors and so many columns are worth it."""
+        if self._flat is None or not self._flat.is_worth_it(num_columns, with_flips=with_flips):
+            return None
+        return self._flat
 
     def choose(
         self,
@@ -209,6 +248,11 @@ class FactorKnowledge(Knowledge):
                     slices = slices * mask[wide.pairs, wide.others].prod(0)[:, None]
                 logits = logits.index_add(0, wide.pairs, slices)
             return logits
+
+    def tables_for_drawing(self, model: FactorGraph) -> list[Tensor]:
+        """All factors inside the known, as compiled drawing reads them."""
+        assert self._flat is not None
+        return self._flat.for_drawing(model)
 
     def _folded_for(self, model: FactorGraph) -> tuple[FoldedBlock, ...]:
         """Unary and pairwise factors as weights; kept while the target is the same value."""

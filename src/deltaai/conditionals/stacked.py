@@ -110,6 +110,7 @@ class Stacked:
         chance: Float[Tensor, "var batch"],
         scale: Float[Tensor, "batch"],
         context: Context | None,
+        tables: Sequence[Tensor] = (),
     ) -> tuple[Columns, Float[Tensor, "var batch"]]:
         """Draw all variables, parents first: their states and logits.
 
@@ -119,11 +120,13 @@ class Stacked:
         chance : uniform numbers; a variable takes its second state with a probability above that.
         scale : what the logits of each column are multiplied by for drawing.
         context : what is given with each column.
+        tables : what is known before training, as :meth:`FlatTables.for_drawing` has it.
         """
         features = chance.new_zeros(self._num_rows, chance.shape[1])
         logits = torch.empty_like(chance)
         in_turn = self._place[torch.tensor(list(order), dtype=torch.long, device="cpu")]
-        self._run(in_turn, context, self._own, chance[self._variables], scale, features, logits)
+        drawn = self._own, chance[self._variables], scale, features, logits
+        self._run(in_turn, context, *drawn, tables=tables)
         states = (features[self._own] > 0).long()
         return states[self._place], logits[self._place]
 
@@ -138,7 +141,13 @@ class Stacked:
             torch.cat([one.last_bias.flatten() for one in networks]),
         ]
 
-    def _run(self, order: Tensor, context: Context | None, *rest: Tensor) -> None:
+    def _run(
+        self,
+        order: Tensor,
+        context: Context | None,
+        *rest: Tensor,
+        tables: Sequence[Tensor] = (),
+    ) -> None:
         """Compute logits in an order, and draw if that is asked for."""
         features, each = rest[3], 1
         given = features.new_zeros(0, 0, 0)
@@ -147,7 +156,9 @@ class Stacked:
             each = context.each
         number = features.shape[1]
         tensors = [order, self._starts, self._counts, self._inputs, *self._weights(), given]
-        arrays = _arrays([*tensors, torch.arange(number, device="cpu") // each, *rest])
+        nothing = order[:0]
+        tables = tables or [nothing] * 5 + [features.new_zeros(0)]
+        arrays = _arrays([*tensors, torch.arange(number, device="cpu") // each, *rest, *tables])
         kernel, kind = self._kernel("logits_in_order")
         shared_out(
             lambda start, stop: kernel(*arrays, kind, start, stop),

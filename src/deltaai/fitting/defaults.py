@@ -8,6 +8,8 @@ an update fast.
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast, get_args
@@ -19,7 +21,8 @@ from deltaai.conditionals import FAMILIES, Layout, bent_variables, without_verti
 from deltaai.fitting.spec import EvidenceFor, SamplerSpec
 from deltaai.fitting.training_memory import training_bytes
 from deltaai.graphs import ChordalGraph, eliminate, min_fill_order
-from deltaai.models import FactorGraph, standard_units
+from deltaai.messages import MessagePlan, affordable_messages
+from deltaai.models import FactorGraph, has_zeros, standard_units
 from deltaai.objectives import BalanceName
 from deltaai.randomness import uniform
 from deltaai.sampling import Orders
@@ -40,6 +43,10 @@ _MANY_ROWS, _ESTIMATED_ROWS = 10_000, 2**23
 _MOST_RATIOS, _FEWEST_STATES, _MOST_STATES = 2**20, 4, 64
 _DRAWING_BYTES, _COLUMNS_PER_MEMORY = 2**28, 4
 _COPIES_OF_ROWS = 4  # of features and logits, beyond one of each for a variable
+# Messages: entries of all tables, one over the share of the limits that they may take, and seconds
+# for an entry and for a variable's tables, planning included.
+_MESSAGE_ENTRIES, _MESSAGE_SHARE = 2**24, 4
+_SECONDS_PER_ENTRY, _SECONDS_PER_BUCKET = 6e-8, 8e-4
 _SECONDS_PER_UPDATE, _SECONDS_PER_UNIT = 2e-3, 6e-9  # and of a hidden unit in it
 
 
@@ -88,6 +95,36 @@ def suitable_graph(model: FactorGraph, observed: Sequence[int] = ()) -> ChordalG
     return ChordalGraph.from_elimination(usual)
 
 
+def may_have_messages(spec: SamplerSpec, model: FactorGraph) -> bool:
+    """Whether q can begin at messages: see :meth:`SamplerSpec.build`."""
+    is_plain = spec.family == "local" and spec.smoothing is None and spec.is_informed
+    return is_plain and not spec.has_masks and model.is_discrete
+
+
+def suitable_messages(
+    model: FactorGraph, graph: ChordalGraph, memory: int, seconds: float = math.inf
+) -> tuple[int, MessagePlan] | None:
+    """Entries of the tables of messages; none where nothing would be split, or none fit.
+
+    A q of a model that narrow learns in seconds, and such a model is better asked exactly.
+
+    Parameters
+    ----------
+    graph : whose order of elimination is taken.
+    memory, seconds : a share of which messages may take.
+    """
+    memory //= _MESSAGE_SHARE
+    left = seconds / _MESSAGE_SHARE - _SECONDS_PER_BUCKET * model.num_variables
+    if left <= 0:
+        return None
+    most = int(min(_MESSAGE_ENTRIES, left / _SECONDS_PER_ENTRY))
+    entries, plan = affordable_messages(
+        model, graph.order, memory=memory, most_total_entries=max(most, 1)
+    )
+    is_affordable = plan.plan.memory <= memory and plan.plan.total_entries <= most
+    return None if plan.is_exact or not is_affordable else (entries, plan)
+
+
 def suitable_hidden(model: FactorGraph, family: str) -> int:
     """Hidden units of the networks: the paper's number for its own, few for local ones."""
     chosen = FAMILIES[family].hidden
@@ -110,6 +147,7 @@ def suitable_config(
     *,
     is_many: bool,
     has_modes: bool = False,
+    has_messages: bool = False,
     **given: Any,  # noqa: ANN401
 ) -> TrainingConfig:
     """Settings for a model; those given by the user win.
@@ -120,10 +158,11 @@ def suitable_config(
     hidden, family : which conditionals.
     is_many : whether for many orders.
     has_modes : whether there may be several modes far apart, among real variables.
+    has_messages : whether q begins at messages; then it is near the target from the start.
     given : settings that the user chose.
     """
     size = peakedness(model)
-    is_peaked = size > _PEAKED or has_modes
+    is_peaked = (size > _PEAKED or has_modes) and not has_messages
     updates = 1000 if is_many or has_modes else 700 if is_peaked else 600 if size > _MEDIUM else 300
     steps = checked_count("steps", given.get("steps", updates))
     num_rows = _rows_of_large(layout)
@@ -140,6 +179,7 @@ def suitable_config(
         "anneal_steps": int(0.6 * steps) if is_peaked else 0,
         "anneal_start": 0.05 if has_modes else min(1.0, 1.0 / size) if is_peaked else 0.1,
         "evaluate_every": 25,
+        "evaluate_first": has_messages,
     }
     if has_very_many:
         chosen["evaluation_samples"] = min(max(_ESTIMATED_ROWS // num_rows, 64), 1000)
@@ -183,18 +223,26 @@ class TrainingCost:
     seconds: float
 
 
-def training_cost(model: FactorGraph, evidence: EvidenceFor = None) -> TrainingCost:
+def training_cost(
+    model: FactorGraph, evidence: EvidenceFor = None, memory: int | None = None
+) -> TrainingCost:
     """Predict the cost of ``fit`` with default settings, from the sizes of its batches alone.
 
     Parameters
     ----------
     evidence : ``"any"``, or the variables that are observed every time.
+    memory : bytes that it may take (default: any number).
     """
     graph = suitable_graph(model, evidence if isinstance(evidence, tuple) else ())
-    spec = SamplerSpec(evidence=evidence)
-    layout = spec.layout(model, Orders.of(graph, spec.orders))
+    spec, plan = SamplerSpec(evidence=evidence), None
+    if may_have_messages(spec, model) and not has_zeros(model):
+        chosen = suitable_messages(model, graph, sys.maxsize if memory is None else memory)
+        plan = None if chosen is None else chosen[1]
+    layout = spec.layout(model, Orders.of(graph, spec.orders), plan=plan)
     hidden = suitable_hidden(model, "local")
-    config = suitable_config(model, layout, hidden, "local", is_many=False)
+    config = suitable_config(
+        model, layout, hidden, "local", is_many=False, has_messages=plan is not None
+    )
     peak_bytes = training_bytes(
         layout,
         hidden,
@@ -205,6 +253,10 @@ def training_cost(model: FactorGraph, evidence: EvidenceFor = None) -> TrainingC
     units = _work_of(layout, hidden) + hidden * model.num_variables  # flips included
     updates = config.steps + config.polish_steps
     seconds = updates * (_SECONDS_PER_UPDATE + _SECONDS_PER_UNIT * config.batch_size * units)
+    if plan is not None:
+        peak_bytes = max(peak_bytes + plan.kept_bytes, plan.plan.memory)
+        seconds += _SECONDS_PER_ENTRY * plan.plan.total_entries
+        seconds += _SECONDS_PER_BUCKET * model.num_variables
     return TrainingCost(peak_bytes, seconds)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -21,7 +23,14 @@ from deltaai.arguments import (
     checked_seed,
 )
 from deltaai.budget import Budget
-from deltaai.conditionals import FAMILIES, REAL_HEADS, Layout, refuse_zeros, without_vertices
+from deltaai.conditionals import (
+    FAMILIES,
+    REAL_HEADS,
+    MessageKnowledge,
+    Proposal,
+    refuse_zeros,
+    without_vertices,
+)
 from deltaai.devices import Device, checked_device
 from deltaai.errors import (
     ConfigError,
@@ -32,15 +41,17 @@ from deltaai.errors import (
     shown,
 )
 from deltaai.fitting.defaults import (
+    may_have_messages,
     suitable_config,
     suitable_graph,
     suitable_head,
     suitable_hidden,
+    suitable_messages,
 )
 from deltaai.fitting.initial import check_initial, start_from_messages
 from deltaai.fitting.runs import default_most_observed, set_up_run
 from deltaai.fitting.sampler import Sampler
-from deltaai.fitting.spec import EvidenceFor, SamplerSpec
+from deltaai.fitting.spec import MOST_ENTRIES, EvidenceFor, SamplerSpec
 from deltaai.fitting.training_memory import bytes_per_column, training_bytes
 from deltaai.graphs import ChordalGraph
 from deltaai.heap import hand_back
@@ -82,6 +93,7 @@ def fit(
     most_observed: int | None = None,
     smoothing: float | int | None = None,
     initial: str | None = None,
+    message_entries: int | None = None,
     start: Sampler | None = None,
     states: States | None = None,
     checkpoint: str | Path | None = None,
@@ -123,6 +135,11 @@ def fit(
     initial : ``"bp"`` starts q at the messages of loopy belief propagation, if they converge; on
         forests of factors over two variables q is exact then. By default it starts at the
         log-factors alone.
+    message_entries : entries of the tables in which messages from what comes later are computed
+        before training, with which q begins; 0 for none, and then q begins at the log-factors
+        alone. By default as many as memory and a second or two allow, where the model has states
+        only, is too wide for exact tables of that size and positive everywhere, and q is for one
+        order without evidence.
     start : a sampler to go on from, for the same variables and a graph that contains the model's:
         after a model was edited, or to train a sampler further. What q is, is then the same.
     states : train at these states (a data set, a buffer) instead of those q draws.
@@ -175,9 +192,9 @@ def fit(
         fixed = spec.evidence if isinstance(spec.evidence, tuple) else ()
         _check_start(initial, start, fixed)
         graph = suitable_graph(model, fixed) if start is None else _graph_of(start, model, fixed)
+        spec = _with_messages(spec, model, graph, message_entries, budget, start, initial)
         proposal, sources = spec.build(model, graph, seed=seed, units=_units_of(start))
-        if start is not None:
-            proposal.conditionals.load_state_dict(start.proposal.conditionals.state_dict())
+        _take_weights(start, proposal)
         usual: dict[str, Any] = {} if spec.evidence is None else WITH_EVIDENCE
         usual = usual if states is None else {**usual, "values": "data"}
         config = suitable_config(
@@ -187,14 +204,14 @@ def fit(
             spec.family,
             is_many=spec.orders == "many",
             has_modes=proposal.has_modes,
+            has_messages=spec.message_entries is not None,
             seed=seed,
             **{**usual, **settings},
         )
         if spec.family == "local":
-            _refuse_large(budget, proposal.layout, spec, config)
+            _refuse_large(budget, proposal, spec, config)
         if initial is not None:
-            beta = inverse_temperature_at(config, 0)
-            start_from_messages(proposal.tempered(beta), spec.orders)
+            start_from_messages(proposal.tempered(inverse_temperature_at(config, 0)), spec.orders)
         most_observed = _most_observed(most_observed, spec, model.num_variables)
         identity: dict[str, str | int | float] = {
             "model": model.content_hash(learned=False),
@@ -253,6 +270,11 @@ def _spec(model: FactorGraph, start: Sampler | None, asked: dict[str, Any]) -> S
         target = model if smooth is None else smoothed(model, smooth)
         usual = {"hidden": suitable_hidden(target, family), "head": suitable_head(model)}
         return SamplerSpec(**{**usual, **given})
+    return _as_started(start, given)
+
+
+def _as_started(start: Sampler, given: Mapping[str, Any]) -> SamplerSpec:
+    """What the sampler to start from is, which what is asked for must agree with."""
     for name, value in given.items():
         theirs = getattr(start.spec, name)
         if theirs != value:
@@ -263,6 +285,48 @@ def _spec(model: FactorGraph, start: Sampler | None, asked: dict[str, Any]) -> S
                 Setting("start"),
             )
     return start.spec
+
+
+def _with_messages(
+    spec: SamplerSpec,
+    model: FactorGraph,
+    graph: ChordalGraph,
+    asked: int | None,
+    budget: Budget,
+    start: Sampler | None,
+    initial: str | None,
+) -> SamplerSpec:
+    """The same with messages, if they are asked for or worth it; those of the start stay."""
+    if asked is not None:
+        entries = checked_count("message_entries", asked, 0, MOST_ENTRIES) or None
+        if start is not None:
+            return _as_started(start, {"message_entries": entries})
+        if entries is not None and initial is not None:
+            raise ConfigError(
+                Setting("initial", initial),
+                " and ",
+                Setting("message_entries", asked),
+                " are two starts: give one",
+            )
+        return replace(spec, message_entries=entries)
+    if start is not None or initial is not None or not may_have_messages(spec, model):
+        return spec
+    # The limit and not what is left of it, so that a run that is taken up has the same.
+    seconds = math.inf if budget.time_limit is None else float(budget.time_limit)
+    chosen = suitable_messages(model, graph, budget.memory, seconds)
+    return spec if chosen is None else replace(spec, message_entries=chosen[0])
+
+
+def _take_weights(start: Sampler | None, proposal: Proposal) -> None:
+    """Put the weights of the sampler to start from into q, if there is one."""
+    if start is None:
+        return
+    if start.proposal.layout.inputs != proposal.layout.inputs:
+        raise ModelError(
+            "the factors of the model give messages between other variables than the sampler to "
+            "start from has: fit without it"
+        )
+    proposal.conditionals.load_state_dict(start.proposal.conditionals.state_dict())
 
 
 def _units_of(start: Sampler | None) -> StandardUnits | None:
@@ -332,10 +396,12 @@ def _checked_model(model: FactorGraph | str | Path, device: Device) -> FactorGra
 
 
 def _refuse_large(
-    budget: Budget, layout: Layout, spec: SamplerSpec, config: TrainingConfig
+    budget: Budget, proposal: Proposal, spec: SamplerSpec, config: TrainingConfig
 ) -> None:
     """Refuse updates that do not fit into memory, and a first one that cannot end in time."""
-    needed = training_bytes(
+    layout, knowledge = proposal.layout, proposal.knowledge
+    kept = knowledge.plan.kept_bytes if isinstance(knowledge, MessageKnowledge) else 0
+    needed = kept + training_bytes(
         layout,
         spec.hidden,
         config.batch_size,

@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
+import torch
+
 from deltaai.conditionals import (
     FAMILIES,
     MOST_CONTEXT,
     REAL_HEADS,
     Head,
     Layout,
+    MessageKnowledge,
     Proposal,
     build_conditionals,
     evidence_layout,
@@ -19,15 +22,18 @@ from deltaai.conditionals import (
     head_for,
     inputs_of,
     normal_places,
+    refuse_zeros,
     settled_variables,
 )
 from deltaai.errors import ModelError
 from deltaai.graphs import ChordalGraph
+from deltaai.messages import MessagePlan
 from deltaai.models import FactorGraph, StandardUnits, Target, standard_units
 from deltaai.randomness import generator_of
 from deltaai.sampling import Orders, OrdersKind
 
 _MOST = 1000  # components of a mixture
+MOST_ENTRIES = 2**28  # of a table of messages
 EvidenceFor = Literal["any"] | tuple[int, ...] | None
 
 
@@ -46,6 +52,8 @@ class SamplerSpec:
     head : conditionals of real variables: ``"normal"``, truncated where they are bounded,
         ``"mixture"``, ``"beta"`` (in boxes), or one registered.
     components : of a mixture.
+    message_entries : entries of the tables in which messages from what comes later are computed,
+        with which q begins; none for no messages, so that q begins at the log-factors alone.
     """
 
     orders: OrdersKind = "one"
@@ -56,6 +64,7 @@ class SamplerSpec:
     smoothing: float | int | None = None
     head: str = "normal"
     components: int = 3
+    message_entries: int | None = None
 
     @property
     def has_masks(self) -> bool:
@@ -84,7 +93,8 @@ class SamplerSpec:
         orders = Orders.of(graph, self.orders, num_together)
         if units is None and not model.is_discrete:
             units = standard_units(model)
-        layout = self.layout(model, orders, units)
+        plan = self._messages(model, graph)
+        layout = self.layout(model, orders, units, plan)
         conditionals = build_conditionals(
             self.family,
             layout,
@@ -93,12 +103,38 @@ class SamplerSpec:
             generator=generator_of(seed),
         )
         target = Target(model, smoothing=self.smoothing, units=units)
-        return Proposal(target, conditionals, knowledge=self.is_informed), orders
+        if plan is None:
+            return Proposal(target, conditionals, knowledge=self.is_informed), orders
+        refuse_zeros(target.now(torch.float32))
+        knowledge = MessageKnowledge(target.now(torch.float32), layout, plan)
+        return Proposal(target, conditionals, knowledge=knowledge), orders
+
+    def _messages(self, model: FactorGraph, graph: ChordalGraph) -> MessagePlan | None:
+        """Messages in the order of elimination that q draws in the reverse of."""
+        if self.message_entries is None:
+            return None
+        if self.has_masks or not model.is_discrete or not self.is_informed:
+            raise ModelError(
+                "messages are for models of states, one order without evidence, and a q that "
+                "knows the factors"
+            )
+        return MessagePlan.of(model, graph.order, self.message_entries)
 
     def layout(
-        self, model: FactorGraph, orders: Orders, units: StandardUnits | None = None
+        self,
+        model: FactorGraph,
+        orders: Orders,
+        units: StandardUnits | None = None,
+        plan: MessagePlan | None = None,
     ) -> Layout:
-        """What each conditional may be given: variables of its orders, and perhaps evidence."""
+        """What each conditional may be given: variables of its orders, and perhaps evidence.
+
+        With messages, these are the variables in the tables of each.
+        """
+        if plan is not None:
+            return Layout.build(
+                self._heads(model, units, frozenset()), plan.inputs, device=model.device
+            )
         structure = orders.structure
         settled: list[int] = []
         if not self.has_masks and not model.is_discrete and self.is_informed:
@@ -146,7 +182,8 @@ class SamplerSpec:
             If a value is missing or cannot be.
         """
         # Samplers of models without real variables had no heads to choose.
-        values = {"head": cls.head, "components": cls.components, **values}
+        usual = {"head": cls.head, "components": cls.components, "message_entries": None}
+        values = {**usual, **values}
         if set(values) != {field.name for field in fields(cls)}:
             raise ModelError("it does not say what kind of sampler it is")
         if values["head"] not in tuple(REAL_HEADS):
@@ -161,6 +198,9 @@ class SamplerSpec:
             raise ModelError(f"its networks are said to have {values['hidden']!r} hidden units")
         if type(values["is_informed"]) is not bool:
             raise ModelError(f"it is said to be informed: {values['is_informed']!r}")
+        entries = values["message_entries"]
+        if entries is not None and not (type(entries) is int and 1 <= entries <= MOST_ENTRIES):
+            raise ModelError(f"its messages are said to be in tables of {entries!r} entries")
         evidence = _checked_evidence(values["evidence"], num_variables)
         return cls(**{**values, "evidence": evidence})
 

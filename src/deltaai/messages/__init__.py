@@ -7,6 +7,7 @@ from deltaai.messages.loopy.propagation import (
     loopy_belief_propagation,
 )
 from deltaai.messages.mini_buckets.bound import PartitionBound, mini_bucket_bound
+from deltaai.messages.mini_buckets.message_factors import MessagePlan, affordable_messages
 from deltaai.messages.mini_buckets.sampling import MessageSampler
 from deltaai.messages.mini_buckets.tight_messages import TightMessages, best_order
 
@@ -14,9 +15,11 @@ __all__ = [
     "LARGEST_TABLE",
     "BeliefPropagation",
     "FactorBeliefs",
+    "MessagePlan",
     "MessageSampler",
     "PartitionBound",
     "TightMessages",
+    "affordable_messages",
     "best_order",
     "loopy_belief_propagation",
     "mini_bucket_bound",

@@ -55,7 +55,8 @@ def sample_ancestrally(
     """
     stacked = compiled_pass(proposal, schedule, num_samples, policy) if given is None else None
     if stacked is not None:
-        return sample_in_one_pass(stacked, schedule, num_samples, policy, generator, context)
+        drawn = stacked, schedule, num_samples, policy, generator, context
+        return sample_in_one_pass(proposal, *drawn)
     shape = (schedule.num_dags, num_samples)
     log_q = torch.zeros(shape, dtype=proposal.dtype, device=proposal.device)
     choose = policy.prepare(shape, generator, proposal.device)

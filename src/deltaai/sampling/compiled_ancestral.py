@@ -1,8 +1,9 @@
 """Ancestral sampling in one compiled pass, where it is made for the case.
 
-That is: one order, no evidence, variables with two states, a small network each and nothing known
-before training, on the CPU, and numba is there. It is the case of latent-variable models, whose
-graphs are so dense that nearly every variable waits for the one before it.
+That is: one order, no evidence, variables with two states, a small network each, what is known
+before training nothing or tables, on the CPU, and numba is there. It is the case of latent-variable
+models, whose graphs are so dense that nearly every variable waits for the one before it, and of
+lattices of spins.
 """
 
 from __future__ import annotations
@@ -25,16 +26,18 @@ def compiled_pass(
     is_plain = schedule.num_dags == 1 and not schedule.is_given and policy.uniform_share == 0
     if (
         not is_plain
-        or proposal.is_informed
         or not isinstance(conditionals, LocalConditionals)
         or any(head != Categorical(2) for head in proposal.layout.heads)
     ):
+        return None
+    if not proposal.knowledge.has_tables:
         return None
     return conditionals.in_one_pass(num_samples)
 
 
 @torch.no_grad()
 def sample_in_one_pass(
+    proposal: Proposal,
     stacked: Stacked,
     schedule: Schedule,
     num_samples: int,
@@ -44,8 +47,10 @@ def sample_in_one_pass(
 ) -> tuple[Int[Tensor, "var 1 sample"], Float[Tensor, "1 sample"]]:
     """Draw samples; also return log q of what was drawn."""
     (dag,) = schedule.dags
+    tables = proposal.knowledge.tables_for_drawing(proposal.model)
+    assert tables is not None
     scales = policy.scales((1, num_samples), generator)
     chance = uniform((len(dag.order), num_samples), generator, dtype=torch.float32, device="cpu")
-    states, logits = stacked.draw(dag.order, chance, scales[0], context)
+    states, logits = stacked.draw(dag.order, chance, scales[0], context, tables)
     log_q = Categorical(2).log_density(logits[:, None], states).sum(0)
     return states[:, None], log_q[None]

@@ -20,6 +20,7 @@ from deltaai.arguments import (
     MOST_SAMPLES,
     checked_choice,
     checked_count,
+    checked_flag,
     checked_number,
     checked_seed,
     is_finite,
@@ -94,6 +95,7 @@ class TrainingConfig:
     time_limit : seconds after which training ends; ``None`` for no limit.
     evaluate_every : updates between estimates of ELBO and effective sample size; 0 for never.
     evaluation_samples : states in such an estimate.
+    evaluate_first : whether there is one before the first update, where q may be right already.
     target_ess : stop once the effective sample size is at least this fraction; ``None`` for no
         such target.
     target_kl : stop once KL(q, p), estimated as log Z minus ELBO, is at most this many nats.
@@ -136,6 +138,7 @@ class TrainingConfig:
     time_limit: float | int | None = None
     evaluate_every: int = 50
     evaluation_samples: int = 1000
+    evaluate_first: bool = False
     target_ess: float | int | None = None
     target_kl: float | int | None = None
     checkpoint_every: int = 0
@@ -159,6 +162,7 @@ class TrainingConfig:
             "checkpoint_every",
         ):
             self._check_whole(name, 0)
+        checked_flag("evaluate_first", self.evaluate_first)
         object.__setattr__(self, "seed", checked_seed(self.seed))
         for name in ("learning_rate", "polish_rate", "partition_rate", "decay", "temperature"):
             self._check_number(name)

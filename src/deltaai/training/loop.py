@@ -98,7 +98,11 @@ class Trainer:
     ) -> ImportanceEstimate | None:
         """Train until the steps, the time or a target is reached; return the last estimate."""
         config, started = self.config, time.perf_counter() - self.seconds
-        estimate = None
+        estimate = self._first_estimate(metrics)
+        if self.step == 0 and self._is_reached(estimate):
+            if checkpoint is not None:
+                self.save(checkpoint)
+            return estimate
         while self.number < len(self.phases):
             phase, begun = self.phase, time.perf_counter()
             if self.phase_step == phase.steps:
@@ -157,6 +161,19 @@ class Trainer:
     def resume(self, path: Path) -> None:
         """Continue from a checkpoint of the same model and settings."""
         take_up_run(self, path)
+
+    def _first_estimate(self, metrics: MetricsLog | None) -> ImportanceEstimate | None:
+        """Judge q before the first update, where it may be right already."""
+        if self.step or not self.config.evaluate_first:
+            return None
+        self._redraw(self.phase)
+        progress = TrainingProgress(0, self.last_step, math.nan, self.seconds, self._estimate())
+        row = _metrics_row(progress)
+        del row["loss"]
+        self.history.append(row)
+        if metrics is not None:
+            metrics.append(row)
+        return progress.estimate
 
     def _watched(self, started: float) -> AbstractContextManager[None]:
         """A watch on the first update; how long the others take is known before."""
