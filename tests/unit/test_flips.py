@@ -147,6 +147,7 @@ def test_training_is_the_same_but_for_rounding(orders, monkeypatch):
     model = dai.zoo.ising_lattice(side=4, sigma=0.5, seed=0)
     settings = {"orders": orders, "steps": 8, "seed": 0, "polish_steps": 0, "progress": False}
     states = dai.exact(model).sample(50, 0)
+    settings["states"] = states  # those that q draws in one pass are others
     kept = dai.fit(model, **settings).log_prob(states)
     monkeypatch.setattr(flips, "_MANY", 1)
     assert flips.load_compiled() is not None
