@@ -16,6 +16,7 @@ from deltaai.conditionals import Categorical, Context, LocalConditionals, Propos
 from deltaai.randomness import uniform
 from deltaai.sampling.levels import Schedule
 from deltaai.sampling.policies import Policy
+from deltaai.watch import look
 
 
 def compiled_pass(
@@ -46,6 +47,7 @@ def sample_in_one_pass(
     context: Context | None,
 ) -> tuple[Int[Tensor, "var 1 sample"], Float[Tensor, "1 sample"]]:
     """Draw samples; also return log q of what was drawn."""
+    look()  # the pass itself does not stop: those who have little time ask for few at once
     (dag,) = schedule.dags
     tables = proposal.knowledge.tables_for_drawing(proposal.model)
     assert tables is not None
