@@ -1,5 +1,6 @@
 """Planted errors over real variables: wrong samples are doubted, right ones are not."""
 
+import json
 import math
 from functools import cache
 
@@ -8,6 +9,8 @@ import pytest
 import torch
 from scipy import stats
 
+from deltaai.answering import query
+from deltaai.fitting import fit, load_sampler
 from deltaai.models import (
     FactorGraph,
     FunctionFactor,
@@ -252,3 +255,80 @@ def test_evidence_on_states_and_on_numbers():
     both = [MIXED.log_score(torch.tensor([[s, 0.5, 1.0]]).double()) for s in (0.0, 1.0)]
     wanted = float(torch.cat(both).softmax(0)[1])
     assert given.marginals()["s"][1] == pytest.approx(wanted, abs=0.03)
+
+
+# -- every way to ask ---------------------------------------------------------------------------
+
+
+def pair_of(places, deviation):
+    """Equal normals about some places, x and y alike."""
+    names = ["x", "y"]
+    parts = [GaussianFactor(names, at, deviation**2 * np.eye(2)) for at in places]
+    variables = [Variable(name, support="line") for name in names]
+    return FactorGraph(variables, [MixtureFactor(parts, [0.0] * len(parts))])
+
+
+BOTH = pair_of([[-6.0, 0.0], [6.0, 2.0]], 1.0)
+
+
+def planted(error, **settings):
+    """A sampler for BOTH, or one of its modes, with networks that learned something else, or none.
+
+    Returns
+    -------
+    The sampler, and evidence under which it is wrong, too.
+    """
+    usual = {"is_informed": False, "seed": 0, "progress": False, **settings}
+    if error == "untrained":
+        return fit(BOTH, steps=0, **usual)
+    other = {
+        "lost mode": pair_of([[6.0, 2.0]], 1.0),
+        "wrong scale": pair_of([[-6.0, 0.0], [6.0, 2.0]], 0.4),
+    }[error]
+    return fit(BOTH, start=fit(other, steps=400, **usual), steps=0, progress=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("error", ["untrained", "lost mode", "wrong scale"])
+def test_planted_errors_are_untrusted_in_every_way_to_ask(error, tmp_path, run):
+    sampler = planted(error)
+    assert sampler.answer(num_samples=4000, generator=0).status == "untrusted"
+    assert sampler.log_partition(4000, 0).status == "untrusted"
+    assert sampler.marginals(num_samples=4000, generator=0).status == "untrusted"
+    assert sampler.diagnose()["status"] == "untrusted"
+    assert query(sampler).status == "untrusted"
+    assert query(sampler, of=["y"], num_samples=500).status in {"untrusted", "unchecked"}
+    rows = query(sampler, [{}, {}], num_samples=4000)
+    assert set(rows.status) == {"untrusted"}
+    path = tmp_path / "planted.dai"
+    sampler.save(path)
+    assert load_sampler(path).log_partition(4000, 0).status == "untrusted"
+    code, out, _ = run("query", path, "--json")
+    assert (code, json.loads(out)["status"]) == (0, "untrusted")
+    assert "untrusted" in run("query", path)[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("error", ["untrained", "lost mode", "wrong scale"])
+def test_planted_errors_are_untrusted_given_evidence(error):
+    sampler = planted(error, evidence="any")
+    assert sampler.answer({}, 4000, 0).status == "untrusted"
+    assert sampler.sample(100, 0, evidence={"y": 0.5}).status == "untrusted" or error == "untrained"
+    found = sampler.answer({"y": 1.0}, 4000, 0)
+    # One wide normal density is enough for one variable: its weights say so, and are right.
+    truth = math.log(2 * stats.norm.pdf(1.0))
+    is_right = abs(found.log_partition - truth) < 4 * found.stderr
+    assert found.status == "untrusted" or (error == "untrained" and is_right)
+
+
+def test_samples_in_one_bin_are_no_certainty():
+    """One chain knows nothing, and a few that agree may have been lucky."""
+    model = TARGETS["one mode"].model
+    states = TARGETS["one mode"].draw(4000, 0)
+    answer = WeightedSamples(model, states, torch.zeros(4000).double(), {})
+    for count in (1, 2, 3):
+        opinion = WeightedSamples(model, states[:count], torch.zeros(count).double(), {})
+        assert judge_marginals(answer, opinion) == ()
+    # Of states, too: one sample agrees with itself.
+    one = WeightedSamples(MIXED, *(each[:1] for each in draws_of_mixed(2, 0)), {})
+    assert float(one.moments[1].min()) > 0.5

@@ -77,3 +77,27 @@ def test_too_little_training_is_not_trusted():
     found = fit(peaked, steps=3).answer({}, 1000)
     assert found.status == "untrusted"
     assert found.doubts
+
+
+def updates_of(**settings):
+    seen = []
+    found = query(
+        zoo.ising_lattice(side=5, sigma=0.6, seed=0),
+        method="sampler",
+        check_samples=0,
+        watch=lambda progress: seen.append(progress.step),
+        **settings,
+    )
+    return max(seen), found
+
+
+def test_training_ends_at_the_error_that_is_asked_for():
+    few, usual = updates_of()
+    more, careful = updates_of(target_stderr=1e-4)
+    assert few < more
+    assert usual.stderr < 0.01 < 100 * careful.stderr
+    # With few samples weights have to be more even for the same error.
+    assert updates_of(num_samples=300, target_stderr=0.01)[0] >= few
+    for wrong in (0, -1.0, float("nan")):
+        with pytest.raises(ConfigError, match="target_stderr"):
+            query(LATTICE, target_stderr=wrong)

@@ -67,8 +67,8 @@ _NO_SAMPLE = (
 # What training leaves of the time, for the bound, samples and their check: a share, and so many
 # seconds at most. Then the share of what is left that the bound may take.
 _RESERVED_SHARE, _RESERVED_SECONDS, _BOUND_SHARE = 0.35, 30.0, 0.25
-# The upper bound: entries of all tables, orders tried and steps taken, some seconds in all.
-_BOUND: dict[str, Any] = {"most_total_entries": 2**20, "num_orders": 8, "num_iterations": 20}
+# The upper bound, in the order of q: entries of all tables and steps taken, a second or two in all.
+_BOUND: dict[str, Any] = {"most_total_entries": 2**22, "num_iterations": 5}
 
 
 def query(
@@ -79,6 +79,7 @@ def query(
     method: str = "auto",
     num_samples: int | None = None,
     check_samples: int | None = None,
+    target_stderr: float | int | None = None,
     memory_limit: int | str | None = None,
     time_limit: float | int | None = None,
     seed: int = 0,
@@ -103,6 +104,8 @@ def query(
     num_samples : samples to draw, if it is sampled (10,000, or 1,000 for each row of a table).
     check_samples : samples of the second opinion that a sampled answer is held against (4,000);
         more see smaller missing parts, and with none there is no check.
+    target_stderr : a sampler that is trained for the question is trained until the samples' log Z
+        and probabilities have this standard error (0.01), or as long as it is of use.
     memory_limit : bytes that may be used, also as ``"4GB"`` (default: half of what is free).
     time_limit : seconds that may be used, from the call on: reading a file counts.
     seed : of a sampler's randomness.
@@ -137,6 +140,7 @@ def query(
             method=method,
             num_samples=num_samples,
             check_samples=check_samples,
+            target_stderr=target_stderr,
             seed=seed,
             device=device,
             table=TableChoices() if is_table else None,
@@ -280,16 +284,21 @@ def _sampled(
             refuse_training(model, planned.memory_limit)
     needed = bytes_of_samples(question.num_samples, model.num_variables)
     budget.refuse(f"{question.num_samples} samples", needed, "ask for fewer")
+    smoothing = suitable_smoothing(model)
+    # Where zeros are floored, weights of what is trained on are not those of the answer.
+    enough: dict[str, Any] = {"target_ess": question.target_ess} if smoothing is None else {}
     sampler = fit(
         model,
-        smoothing=suitable_smoothing(model),
+        smoothing=smoothing,
         seed=question.seed,
         progress=False,
         watch=reports.training,
         memory_limit=budget.memory,
         time_limit=budget.leaving(_RESERVED_SHARE, _RESERVED_SECONDS),
+        **enough,
     )
-    upper = upper_bound(model, budget.part(_BOUND_SHARE), reports.fraction)
+    order = sampler.orders.graph.order
+    upper = upper_bound(model, order, budget.part(_BOUND_SHARE), reports.fraction)
     hand_back()
     left = {names: tuple(n for n in names if n not in reduction.fixed) for names in joints}
     try:
@@ -308,7 +317,9 @@ def _sampled(
     return with_joints(whole, *expanded_joints(answer.marginals, reduction, left))
 
 
-def upper_bound(model: FactorGraph, budget: Budget, progress: Fraction | None) -> float | None:
+def upper_bound(
+    model: FactorGraph, order: Sequence[int], budget: Budget, progress: Fraction | None
+) -> float | None:
     """An upper bound on log Z, or none if not even the smallest tables fit, or in no time."""
     if budget.is_over:
         return None
@@ -316,6 +327,7 @@ def upper_bound(model: FactorGraph, budget: Budget, progress: Fraction | None) -
         with budget.watched("the bound"):
             bound = mini_bucket_bound(
                 model,
+                order=order,
                 memory_limit=budget.memory,
                 progress=budget.watching("the bound", progress),
                 **_BOUND,

@@ -20,6 +20,7 @@ from deltaai.arguments import (
     MOST_SAMPLES,
     checked_choice,
     checked_count,
+    checked_number,
     checked_samples,
     checked_seed,
 )
@@ -41,6 +42,10 @@ ROW_METHODS = ("auto", "exact", "sampler")
 NUM_SAMPLES, ROW_SAMPLES = 10_000, 1000  # of an answer, and of that to a row of a table
 CHECKED_ROWS = 1000  # rows that get a second opinion, at most
 SAMPLER_SUFFIX = ".dai"
+TARGET_STDERR = 0.01  # of log Z and of probabilities
+# Training ends where weights are no more even than the first; the second is never asked for, for
+# no network gets there.
+_LEAST_ESS, _MOST_ESS = 0.5, 0.998
 SMOOTHING = 1e-3  # floor of zeros while training, as a share of a table's largest entry
 
 
@@ -84,6 +89,7 @@ class Question:
     asked : names of the variables to report, and tuples of them for joint marginals.
     method : how it is to be answered.
     num_samples, check_samples : samples to draw, and those of a second opinion, if it is sampled.
+    target_stderr : standard error of log Z and of probabilities at which training may end.
     budget : bytes and seconds that may be used; the clock runs.
     seed : of all randomness.
     table : what was chosen for many cases; none if it is about one.
@@ -98,6 +104,7 @@ class Question:
     check_samples: int
     budget: Budget
     seed: int
+    target_stderr: float = TARGET_STDERR
     table: TableChoices | None = None
     started: float = field(default_factory=time.perf_counter)
 
@@ -129,6 +136,17 @@ class Question:
         """The variables whose own marginals are to be reported."""
         return [item for item in self.asked if isinstance(item, str)]
 
+    @property
+    def target_ess(self) -> float:
+        """How even weights have to be for that error of log Z, which is above a probability's.
+
+        >>> from deltaai.models import zoo
+        >>> resolve(zoo.sprinkler(), budget=Budget.of()).target_ess
+        0.5
+        """
+        enough = 1.0 / (1.0 + self.num_samples * self.target_stderr**2)
+        return min(max(enough, _LEAST_ESS), _MOST_ESS)
+
     @cached_property
     def num_pairs(self) -> int:
         """Probabilities that are reported for these, and figures of real ones."""
@@ -149,6 +167,7 @@ def resolve(
     method: str = "auto",
     num_samples: int | None = None,
     check_samples: int | None = None,
+    target_stderr: float | int | None = None,
     seed: int = 0,
     device: Device = None,
     table: TableChoices | None = None,
@@ -161,7 +180,8 @@ def resolve(
     evidence : of one case names to states; of many whatever holds them, which is left as it is.
     of : the variables to report; all by default.
     budget : what all of it may use, reading the file included.
-    method, num_samples, check_samples, seed : as :func:`~deltaai.answering.asking.query` has them.
+    method, num_samples, check_samples, target_stderr, seed : as
+        :func:`~deltaai.answering.asking.query` has them.
     device : where to compute what is not computed on the CPU in any case.
     table : what was chosen for many cases, if there are many.
     """
@@ -177,6 +197,9 @@ def resolve(
     checks = CHECK_SAMPLES
     if check_samples is not None:
         checks = checked_count("check_samples", check_samples, 0, MOST_SAMPLES)
+    stderr = TARGET_STDERR
+    if target_stderr is not None:
+        stderr = checked_number("target_stderr", target_stderr)
     seed = checked_seed(seed)
     asked = asked_names(model, of)
     if table is not None:
@@ -190,6 +213,7 @@ def resolve(
         check_samples=checks,
         budget=budget,
         seed=seed,
+        target_stderr=float(stderr),
         table=table,
         started=started,
     )

@@ -108,6 +108,13 @@ def query(
             "more see smaller missing parts."
         ),
     ] = None,
+    target_stderr: Annotated[
+        float | None,
+        typer.Option(
+            help="Standard error of log Z and of probabilities at which a sampler for one case has "
+            "been trained enough (0.01)."
+        ),
+    ] = None,
     samples: Annotated[int, typer.Option(help="With many cases: states to draw for each.")] = 0,
     samples_output: Annotated[
         Path | None,
@@ -173,6 +180,7 @@ def query(
         method=method,
         num_samples=num_samples,
         check_samples=check_samples,
+        target_stderr=target_stderr,
         seed=seed,
         table=table,
     )

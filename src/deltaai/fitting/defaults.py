@@ -135,8 +135,11 @@ def suitable_hidden(model: FactorGraph, family: str) -> int:
 
 def suitable_head(model: FactorGraph) -> str:
     """Conditionals of real variables: normal if all factors are quadratic, else mixtures."""
-    is_quadratic = all(group.is_quadratic or group.has_tables for group in model.groups)
-    return "normal" if is_quadratic else "mixture"
+    return "normal" if _is_quadratic(model) else "mixture"
+
+
+def _is_quadratic(model: FactorGraph) -> bool:
+    return all(group.is_quadratic or group.has_tables for group in model.groups)
 
 
 def suitable_config(
@@ -179,7 +182,8 @@ def suitable_config(
         "anneal_steps": int(0.6 * steps) if is_peaked else 0,
         "anneal_start": 0.05 if has_modes else min(1.0, 1.0 / size) if is_peaked else 0.1,
         "evaluate_every": 25,
-        "evaluate_first": has_messages,
+        # A q of quadratic factors alone is right before training where nothing is cut off.
+        "evaluate_first": has_messages or (not model.is_discrete and _is_quadratic(model)),
     }
     if has_very_many:
         chosen["evaluation_samples"] = min(max(_ESTIMATED_ROWS // num_rows, 64), 1000)

@@ -29,6 +29,9 @@ from deltaai.watch import at_most, look
 
 # No lucky tie-break brings tables of this many entries within reach of any machine.
 _LOG2_HOPELESS = 42
+# Random orders that are tried in any case, and how many times more entries (log2) than the best
+# order the best of them may have for more to be worth trying.
+_PATIENCE, _FAR = 8, 4
 # Denser graphs are too wide for exact inference in any order, so planning need not be thorough.
 _MOST_MIN_FILL_WORK = 20_000_000
 _BYTES_PER_ENTRY = 8  # of a front
@@ -141,8 +144,10 @@ def best_elimination(
     A chordal graph is eliminated perfectly. Otherwise the sweep, min-weight and min-fill are
     tried (no min-fill on large dense graphs), then both greedy rules with random tie-breaks: a
     try for every million entries of the best order so far, up to ``most_tries``, so that planning
-    takes a fraction of the time of what is planned. Under a watch (:mod:`deltaai.watch`) they stop
-    when a share of the time is over, and the best order so far is kept.
+    takes a fraction of the time of what is planned. Where the first of them are all far behind the
+    best, as behind the sweep on wide lattices, there are no more. Under a watch
+    (:mod:`deltaai.watch`) they stop when a share of the time is over, and the best order so far is
+    kept.
     """
     perfect = _perfect(graph)
     if perfect is not None:
@@ -155,13 +160,16 @@ def best_elimination(
         if is_sparse:
             found.try_order(lambda: min_fill_order(graph))
         found.try_order(lambda: sweep_order(graph))  # whose fronts are large in large graphs
-        tries = 0
+        tries, nearest = 0, math.inf
         while is_sparse and tries < worthwhile_tries(found.cost[0], most_tries):
+            if tries >= _PATIENCE and nearest > found.cost[0] + _FAR:
+                break
             tries += 1
             if tries % 2:
-                found.try_order(lambda: min_fill_order(graph, rng))
+                cost = found.try_order(lambda: min_fill_order(graph, rng))
             else:
-                found.try_order(lambda: min_weight_order(graph, num_states, rng))
+                cost = found.try_order(lambda: min_weight_order(graph, num_states, rng))
+            nearest = min(nearest, cost)
     return found.best
 
 
@@ -180,17 +188,21 @@ class _Found:
             return eliminate(self._graph, min_weight_order(self._graph, self._num_states))
         return self._best
 
-    def try_order(self, rule: Callable[[], Order]) -> None:
-        """Keep what an order gives if it is better; one whose fronts do not fit is none."""
+    def try_order(self, rule: Callable[[], Order]) -> float:
+        """Keep what an order gives if it is better; one whose fronts do not fit is none.
+
+        Returns log2 of the entries of its tables.
+        """
         try:
             tried = eliminate(self._graph, rule())
         except TimeLimitError:
             raise
         except NotAffordableError:
-            return
+            return math.inf
         cost = tried.cost(self._num_states)
         if self._best is None or cost < self.cost:
             self._best, self.cost = tried, cost
+        return cost[0]
 
 
 def _perfect(graph: UndirectedGraph) -> Elimination | None:

@@ -71,6 +71,12 @@ class Cells:
         zero = torch.zeros(1, dtype=torch.long, device="cpu")
         return torch.cat((zero, self.sizes.cumsum(0)))
 
+    @cached_property
+    def is_counted(self) -> Bool[Tensor, "cell"]:
+        """Whether a cell is a bin, in which samples are counted."""
+        is_real = [edge is not None for edge in self.edges]
+        return torch.tensor(is_real, dtype=torch.bool, device="cpu").repeat_interleave(self.sizes)
+
     @property
     def num_cells(self) -> int:
         """Cells of all variables."""

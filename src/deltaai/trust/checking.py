@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -36,7 +37,7 @@ class Check:
     generator: torch.Generator
     budget: Budget
 
-    def opinion(self, model: FactorGraph, observed: dict[int, int]) -> WeightedSamples | None:
+    def opinion(self, model: FactorGraph, observed: dict[int, Any]) -> WeightedSamples | None:
         """A second opinion, if one is wanted, and if there is time for it and then to compare."""
         if self.num_samples == 0:
             return None

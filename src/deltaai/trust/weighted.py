@@ -243,6 +243,10 @@ class WeightedSamples:
             place = cells.place_of(variable, value)
             mean[place] = second[place] = 1.0
         unseen = heaviest.square() * (second - mean.square()).clamp(min=0)
+        # Probabilities given all others that agree are certain; samples in one bin may all be in it
+        # because they are few, and one sample agrees with itself.
+        may_agree = cells.is_counted | (self.num_groups < 2)
+        highest, lowest = highest.where(~may_agree, 1.0), lowest.where(~may_agree, 0.0)
         reach = torch.maximum(highest - mean, mean - lowest).clamp(min=0) * (variance > 0)
         unseen += (weights.max() * reach).square()
         # What is that rare may not be among them; where all agree there is nothing to be missed.

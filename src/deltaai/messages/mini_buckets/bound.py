@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -71,6 +71,7 @@ def mini_bucket_bound(
     memory_limit: int | None = None,
     i_bound: int | None = None,
     num_orders: int = 16,
+    order: Sequence[int] | None = None,
     num_iterations: int = 40,
     most_total_entries: int = 2**23,
     seed: int = 0,
@@ -86,6 +87,7 @@ def mini_bucket_bound(
     i_bound : variables a message may have (default: what memory and time allow). A factor's own
         table is always allowed.
     num_orders : elimination orders to try.
+    order : the only one to take, if it is known, of a question without evidence.
     num_iterations : times the bound and its slopes are computed to tighten it; 0 leaves it at what
         matching gives.
     most_total_entries : entries of all tables together, which bounds the time of a pass: some
@@ -115,6 +117,10 @@ def mini_bucket_bound(
     reduced = on_cpu(Remainder.of(model, evidence).reduced)
     states = reduced.num_states.tolist()
     graph = reduced.markov_graph()
+    if order is None:
+        eliminations = _eliminations(graph, states, num_orders, seed)
+    else:
+        eliminations, num_orders = iter([eliminate(graph, order)]), 1
     steps = num_orders + max(num_iterations, 0)
 
     def report(done: int) -> None:
@@ -124,7 +130,7 @@ def mini_bucket_bound(
     best: tuple[float, Elimination, MiniBucketPlan] | None = None
     is_late = True
     with suppress(TimeLimitError):
-        for tried, elimination in enumerate(_eliminations(graph, states, num_orders, seed)):
+        for tried, elimination in enumerate(eliminations):
             factors, constant = sorted_tables(reduced, elimination.order)
             plan = largest_affordable_plan(
                 [table.scope for table in factors],
