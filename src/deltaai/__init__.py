@@ -16,7 +16,18 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as typing has it, which is not worth importing for this
 if TYPE_CHECKING:
-    from deltaai.answering import Plan, TableAnswer, check, plan, query, query_table
+    from deltaai.answering import (
+        Plan,
+        TableAnswer,
+        check,
+        conditional,
+        conflict,
+        informative,
+        plan,
+        probability,
+        query,
+        query_table,
+    )
     from deltaai.errors import (
         ConfigError,
         ConversionError,
@@ -64,6 +75,8 @@ if TYPE_CHECKING:
         StateIndex,
         TableFactor,
         Variable,
+        intervened,
+        with_likelihoods,
         zoo,
     )
     from deltaai.trust import Answer, Estimate, Marginals, RealMarginal
@@ -110,16 +123,21 @@ __all__ = [
     "Variable",
     "WeightError",
     "check",
+    "conditional",
+    "conflict",
     "exact",
     "example",
     "fit",
     "from_pgmpy",
     "from_pyagrum",
+    "informative",
+    "intervened",
     "learn",
     "learn_model",
     "learnable",
     "load",
     "plan",
+    "probability",
     "query",
     "query_table",
     "read",
@@ -127,6 +145,7 @@ __all__ = [
     "read_evidence_table",
     "to_pgmpy",
     "to_pyagrum",
+    "with_likelihoods",
     "write",
     "zoo",
 ]

@@ -1,6 +1,7 @@
 """Questions and answers: ``plan``, ``query``, tables of cases, a look at the model."""
 
 from deltaai.answering.asking import answer_case, query
+from deltaai.answering.events import Chance, probability
 from deltaai.answering.exact_answers import most_likely
 from deltaai.answering.model_report import ModelReport, check, check_within
 from deltaai.answering.planning import Plan, plan, plan_within
@@ -11,6 +12,15 @@ from deltaai.answering.questions import (
     resolve,
     source_of,
     source_within,
+    supposed,
+)
+from deltaai.answering.several import (
+    Conditional,
+    Conflict,
+    Informative,
+    conditional,
+    conflict,
+    informative,
 )
 from deltaai.answering.streamed_samples import SampleBlock, sample_stream
 from deltaai.answering.table_answer import TableAnswer
@@ -20,6 +30,10 @@ from deltaai.answering.ways import Option
 
 __all__ = [
     "SAMPLER_SUFFIX",
+    "Chance",
+    "Conditional",
+    "Conflict",
+    "Informative",
     "ModelReport",
     "Option",
     "Plan",
@@ -30,9 +44,13 @@ __all__ = [
     "answer_case",
     "check",
     "check_within",
+    "conditional",
+    "conflict",
+    "informative",
     "most_likely",
     "plan",
     "plan_within",
+    "probability",
     "query",
     "query_stream",
     "query_table",
@@ -40,4 +58,5 @@ __all__ = [
     "sample_stream",
     "source_of",
     "source_within",
+    "supposed",
 ]

@@ -42,7 +42,7 @@ from deltaai.fitting import Sampler, answer_given, bytes_of_samples, fit
 from deltaai.heap import hand_back
 from deltaai.io import is_frame
 from deltaai.messages import loopy_belief_propagation, mini_bucket_bound
-from deltaai.models import FactorGraph, Reduction, zeros_propagated
+from deltaai.models import Evidence, FactorGraph, Likelihood, Reduction, zeros_propagated
 from deltaai.progress import Fraction, Reports, reporting
 from deltaai.randomness import generator_of
 from deltaai.training import TrainingProgress
@@ -80,6 +80,8 @@ def query(
     num_samples: int | None = None,
     check_samples: int | None = None,
     target_stderr: float | int | None = None,
+    do: Evidence | None = None,
+    likelihood: Likelihood | None = None,
     memory_limit: int | str | None = None,
     time_limit: float | int | None = None,
     seed: int = 0,
@@ -106,6 +108,11 @@ def query(
         more see smaller missing parts, and with none there is no check.
     target_stderr : a sampler that is trained for the question is trained until the samples' log Z
         and probabilities have this standard error (0.01), or as long as it is of use.
+    do : variables that are set from outside (Pearl's do-operator): names to labels or indices. What
+        causes them is not learned from it. For directed models.
+    likelihood : uncertain observations: how likely what was seen is at each state of a variable,
+        as ``{"rain": {"yes": 0.9, "no": 0.2}}``, or numbers in the order of the states. Log Z is
+        then the log of their mean likelihood.
     memory_limit : bytes that may be used, also as ``"4GB"`` (default: half of what is free).
     time_limit : seconds that may be used, from the call on: reading a file counts.
     seed : of a sampler's randomness.
@@ -141,6 +148,8 @@ def query(
             num_samples=num_samples,
             check_samples=check_samples,
             target_stderr=target_stderr,
+            do=do,
+            likelihood=likelihood,
             seed=seed,
             device=device,
             table=TableChoices() if is_table else None,

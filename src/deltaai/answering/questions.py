@@ -27,14 +27,26 @@ from deltaai.arguments import (
 from deltaai.budget import Budget
 from deltaai.devices import Device, checked_device
 from deltaai.errors import (
+    ConfigError,
+    EvidenceError,
     ModelError,
     NotAffordableError,
+    Setting,
     format_bytes,
     shown,
 )
 from deltaai.fitting import EvidenceFor, Sampler, load_sampler, moved_sampler, training_cost
 from deltaai.io import MODEL_KIND, CaseStream, as_model, kind_of
-from deltaai.models import FactorGraph, has_zeros, on_device
+from deltaai.models import (
+    Evidence,
+    FactorGraph,
+    Likelihood,
+    has_zeros,
+    intervened,
+    on_device,
+    set_free,
+    with_likelihoods,
+)
 from deltaai.trust import CHECK_SAMPLES, Asked, asked_names, refuse_joints
 
 METHODS = ("auto", "exact", "sampler", "bp")
@@ -46,6 +58,7 @@ TARGET_STDERR = 0.01  # of log Z and of probabilities
 # Training ends where weights are no more even than the first; the second is never asked for, for
 # no network gets there.
 _LEAST_ESS, _MOST_ESS = 0.5, 0.998
+_EXAMPLES = {"do": "{'rain': 'yes'}", "likelihood": "{'rain': {'yes': 0.9, 'no': 0.2}}"}
 SMOOTHING = 1e-3  # floor of zeros while training, as a share of a table's largest entry
 
 
@@ -168,6 +181,8 @@ def resolve(
     num_samples: int | None = None,
     check_samples: int | None = None,
     target_stderr: float | int | None = None,
+    do: Evidence | None = None,
+    likelihood: Likelihood | None = None,
     seed: int = 0,
     device: Device = None,
     table: TableChoices | None = None,
@@ -180,7 +195,7 @@ def resolve(
     evidence : of one case names to states; of many whatever holds them, which is left as it is.
     of : the variables to report; all by default.
     budget : what all of it may use, reading the file included.
-    method, num_samples, check_samples, target_stderr, seed : as
+    method, num_samples, check_samples, target_stderr, do, likelihood, seed : as
         :func:`~deltaai.answering.asking.query` has them.
     device : where to compute what is not computed on the CPU in any case.
     table : what was chosen for many cases, if there are many.
@@ -188,6 +203,8 @@ def resolve(
     started = time.perf_counter()
     check_method(method, METHODS if table is None else ROW_METHODS)
     found = source_within(source, budget, device)
+    if do is not None or likelihood is not None:
+        found, evidence = supposed(found, evidence, do, likelihood, is_table=table is not None)
     model = found.model if isinstance(found, Sampler) else found
     if table is None:
         evidence = model.resolve_evidence(evidence)
@@ -217,6 +234,48 @@ def resolve(
         table=table,
         started=started,
     )
+
+
+def supposed(
+    source: FactorGraph | Sampler,
+    evidence: Any,  # noqa: ANN401
+    do: Evidence | None,
+    likelihood: Likelihood | None,
+    *,
+    is_table: bool,
+) -> tuple[FactorGraph | Sampler, Any]:
+    """A model with what is set from outside and what is only likely, and the evidence about it.
+
+    What is set is evidence about a model without the tables that chose it, and is reported as such;
+    a table of cases is about the others.
+    """
+    for what, given in (("do", do), ("likelihood", likelihood)):
+        if given is not None and not isinstance(given, Mapping):
+            raise EvidenceError(
+                f"{what} is {shown(given)}: give a mapping of names, such as {_EXAMPLES[what]}"
+            )
+    if not do and not likelihood:
+        return source, evidence
+    if isinstance(source, Sampler):
+        raise ConfigError(
+            "a sampler is of its model as it is, and ",
+            Setting("do" if do else "likelihood"),
+            " makes another one of it: give the model",
+        )
+    model = source if likelihood is None else with_likelihoods(source, likelihood)
+    if not do:
+        return model, evidence
+    states = model.resolve_evidence(do)
+    names = [model.variables[number].name for number in states]
+    if likelihood and (both := [name for name in names if name in likelihood]):
+        raise EvidenceError(f"{both[0]!r} is set from outside and has a likelihood: give one")
+    if is_table:
+        return intervened(model, do), evidence
+    model = set_free(model, names)
+    observed = model.resolve_evidence(evidence)
+    if both := [model.variables[number].name for number in states if number in observed]:
+        raise EvidenceError(f"{both[0]!r} is both observed and set from outside: give one")
+    return model, model.named_evidence({**observed, **states})
 
 
 def source_within(

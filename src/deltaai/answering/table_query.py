@@ -24,7 +24,7 @@ from deltaai.devices import CPU, Device
 from deltaai.errors import EvidenceError
 from deltaai.fitting import Sampler
 from deltaai.io import rows_from_table
-from deltaai.models import FactorGraph, has_values
+from deltaai.models import Evidence, FactorGraph, Likelihood, has_values
 from deltaai.progress import Fraction, Reports, reporting
 from deltaai.training import TrainingProgress
 from deltaai.trust import Asked
@@ -40,6 +40,8 @@ def query_table(
     samples: int = 0,
     check_rows: int = CHECKED_ROWS,
     check_samples: int | None = None,
+    do: Evidence | None = None,
+    likelihood: Likelihood | None = None,
     memory_limit: int | str | None = None,
     time_limit: float | int | None = None,
     seed: int = 0,
@@ -63,6 +65,8 @@ def query_table(
     check_rows : rows that get a second opinion at most, spread over the table, where rows are
         sampled; the others are ``"unchecked"``.
     check_samples : samples of a second opinion (4,000).
+    do, likelihood : variables that are set from outside, and uncertain observations, in every row:
+        as :func:`~deltaai.answering.asking.query` has them.
     memory_limit : bytes that may be used, also as ``"4GB"`` (default: half of what is free).
     time_limit : seconds that may be used, from the call on; rows that are not reached say so in
         their doubts.
@@ -92,6 +96,8 @@ def query_table(
             method=method,
             num_samples=num_samples,
             check_samples=check_samples,
+            do=do,
+            likelihood=likelihood,
             seed=seed,
             device=device,
             table=TableChoices(samples, check_rows, settings),

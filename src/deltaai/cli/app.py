@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 import deltaai
-from deltaai.cli import asking, making, measuring, teaching
+from deltaai.cli import asking, exploring, making, measuring, teaching
 from deltaai.cli.console import set_verbosity
 from deltaai.cli.entry import main as main  # noqa: PLC0414 - where installed scripts look for it
 
@@ -52,6 +52,10 @@ for _command in (
     asking.plan,
     asking.check,
     asking.query,
+    exploring.probability,
+    exploring.conditional,
+    exploring.informative,
+    exploring.conflict,
     making.fit,
     asking.sample,
     teaching.learn,

@@ -15,8 +15,10 @@ from deltaai.cli.options import (
     AsCsv,
     AsJson,
     Device,
+    Do,
     EvidenceFile,
     EvidenceWords,
+    Likelihoods,
     MemoryLimit,
     ModelFile,
     Names,
@@ -86,6 +88,8 @@ def query(
         ),
     ] = None,
     of: Names = None,
+    do: Do = None,
+    likelihood: Likelihoods = None,
     most_likely: Annotated[
         bool, typer.Option("--map", help="Also report the most likely joint state.")
     ] = False,
@@ -139,9 +143,9 @@ def query(
 
     Many cases: deltaai query asia --evidence-file cases.csv -o posteriors.csv
     """
-    from deltaai.answering import TableChoices, resolve
+    from deltaai.answering import TableChoices, resolve, supposed
     from deltaai.cli.outputs import Output, check_outputs
-    from deltaai.cli.parsing import parse_names
+    from deltaai.cli.parsing import parse_evidence, parse_likelihoods, parse_names
     from deltaai.cli.query import run_query
     from deltaai.cli.sources import model_of, read_observed, read_source
     from deltaai.cli.tables import is_table, read_cases, run_table
@@ -159,6 +163,11 @@ def query(
         json, csv = output.suffix.lower() == ".json", output.suffix.lower() == ".csv"
     source = read_source(file, budget, device)
     model = model_of(source)
+    set_to = parse_evidence(do or [], None, model)
+    likely = parse_likelihoods(likelihood or [], model)
+    if set_to and evidence_file is not None and is_table(evidence_file):
+        source, _ = supposed(source, None, set_to, None, is_table=True)
+        model, set_to = model_of(source), {}
     names = parse_names(of, model)
     given: Any
     table = None
@@ -181,6 +190,8 @@ def query(
         num_samples=num_samples,
         check_samples=check_samples,
         target_stderr=target_stderr,
+        do=set_to,
+        likelihood=likely,
         seed=seed,
         table=table,
     )

@@ -53,6 +53,25 @@ EvidenceFile = Annotated[
     Path | None,
     typer.Option("--evidence-file", metavar="FILE", help="Observations in a UAI .evid file."),
 ]
+Do = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--do",
+        metavar="NAME=STATE",
+        help="A variable that is set from outside, in a directed model: what causes it is not "
+        "learned from it. Repeat it, or separate several with commas.",
+        autocompletion=complete_evidence,
+    ),
+]
+Likelihoods = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--likelihood",
+        metavar="NAME=STATE:NUMBER,...",
+        help="An uncertain observation: how likely what was seen is at each state of a variable, "
+        "such as rain=yes:0.9,no:0.2, or by order, rain=0.9,0.2. Repeat it for several.",
+    ),
+]
 Names = Annotated[
     str | None,
     typer.Option(

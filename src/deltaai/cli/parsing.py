@@ -47,6 +47,45 @@ def parse_evidence(
     return evidence
 
 
+def parse_likelihoods(words: Sequence[str], model: FactorGraph) -> dict[str, Any]:
+    """Read ``name=yes:0.9,no:0.2``, or ``name=0.9,0.2`` in the order of the states."""
+    found: dict[str, Any] = {}
+    for word in words:
+        name, equals, rest = (part.strip() for part in word.partition("="))
+        parts = [part.strip() for part in rest.split(",") if part.strip()]
+        if not equals or not name or not parts:
+            raise EvidenceError(
+                f"likelihood {word!r} is not of the form name=state:number,..., for example "
+                "rain=yes:0.9,no:0.2"
+            )
+        name = model.variables[model.index(name)].name
+        if name in found:
+            raise EvidenceError(f"the likelihood of {name!r} is given twice")
+        pairs = [part.rpartition(":") for part in parts]
+        numbers = [_likelihood(word, number) for _, _, number in pairs]
+        is_named = [bool(colon) for _, colon, _ in pairs]
+        if all(is_named):
+            states = [state.strip() for state, _, _ in pairs]
+            if len(set(states)) < len(states):
+                raise EvidenceError(f"likelihood {word!r} names a state twice")
+            found[name] = dict(zip(states, numbers, strict=True))
+        elif not any(is_named):
+            found[name] = numbers
+        else:
+            raise EvidenceError(f"likelihood {word!r} names some states and not others: name all")
+    return found
+
+
+def _likelihood(word: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise EvidenceError(
+            f"likelihood {word!r} holds {text.strip()!r}, which is no number: write for example "
+            "rain=yes:0.9,no:0.2"
+        ) from None
+
+
 def _value(model: FactorGraph, name: str, state: str | int) -> int | float:
     return model.variables[model.index(name)].value_of(state)
 

@@ -40,6 +40,7 @@ from deltaai.models.quadratic_group import MixtureGroup, QuadraticGroup
 from deltaai.models.spin_group import SpinGroup
 from deltaai.models.state_checks import States
 from deltaai.models.storage import model_from_tensors, model_to_tensors
+from deltaai.models.supposed import Likelihood, intervened, set_free, with_likelihoods
 from deltaai.models.table_group import ConditionalTableGroup, TableGroup, strides_of
 from deltaai.models.target import Target
 from deltaai.models.tempered import tempered
@@ -66,6 +67,7 @@ __all__ = [
     "GaussianFactor",
     "Incidence",
     "Interval",
+    "Likelihood",
     "LinearGaussian",
     "MixtureFactor",
     "MixtureGroup",
@@ -92,6 +94,7 @@ __all__ = [
     "encode_states",
     "has_values",
     "has_zeros",
+    "intervened",
     "joint_states",
     "log_changes",
     "log_changes_at",
@@ -104,6 +107,7 @@ __all__ = [
     "partial_log_scores",
     "propagate_zeros",
     "register_factor",
+    "set_free",
     "smoothed",
     "standard_units",
     "standardised",
@@ -111,5 +115,6 @@ __all__ = [
     "states_of",
     "strides_of",
     "tempered",
+    "with_likelihoods",
     "zeros_propagated",
 ]
