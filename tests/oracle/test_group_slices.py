@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from deltaai.models import zoo
-from deltaai.models.tempered import tempered
+from deltaai.models.temperature import tempered
 
 MODELS = {
     "spins": zoo.ising_lattice(side=3, sigma=0.5, seed=0),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import deltaai as dai
 from deltaai.answering import questions as questions_module
 from deltaai.answering.asking import query
-from deltaai.answering.exact_answers import most_likely
+from deltaai.answering.exact_answers import most_likely_as_planned
 from deltaai.answering.planning import plan
 from deltaai.errors import ImpossibleEvidenceError, NotAffordableError, TimeLimitError
 from deltaai.exact import Enumeration, exact_cost
@@ -102,7 +102,7 @@ def _check(model, evidence, planned, answer):
     assert answer.log_partition == pytest.approx(truth.log_partition(), rel=1e-9, abs=1e-9)
     for name, expected in truth.marginals().items():
         assert answer.marginals[name] == pytest.approx(expected, abs=1e-9)
-    best = most_likely(planned, None)
+    best = most_likely_as_planned(planned, None)
     assert best.log_score == pytest.approx(truth.map()[1], rel=1e-9, abs=1e-9)
     assert float(model.log_score(best.state[None])) == pytest.approx(best.log_score, abs=1e-6)
     for name, state in evidence.items():
@@ -138,7 +138,7 @@ def test_a_wider_model_in_parts(limit):
     if planned.is_exact:
         answer = query(torus, memory_limit=limit)
         assert answer.log_partition == pytest.approx(query(torus).log_partition, abs=1e-9)
-        best = most_likely(planned, None)
+        best = most_likely_as_planned(planned, None)
         assert best.log_score == pytest.approx(dai.exact(torus).map().log_score)
         assert float(torus.log_score(best.state[None])) == pytest.approx(best.log_score)
     else:

@@ -2,7 +2,7 @@
 
 from deltaai.answering.asking import answer_case, query
 from deltaai.answering.events import Chance, probability
-from deltaai.answering.exact_answers import most_likely
+from deltaai.answering.likeliest import BestState, best_state_given, most_likely
 from deltaai.answering.model_report import ModelReport, check, check_within
 from deltaai.answering.planning import Plan, plan, plan_within
 from deltaai.answering.questions import (
@@ -30,6 +30,7 @@ from deltaai.answering.ways import Option
 
 __all__ = [
     "SAMPLER_SUFFIX",
+    "BestState",
     "Chance",
     "Conditional",
     "Conflict",
@@ -42,6 +43,7 @@ __all__ = [
     "TableAnswer",
     "TableChoices",
     "answer_case",
+    "best_state_given",
     "check",
     "check_within",
     "conditional",

@@ -72,7 +72,7 @@ def exact_joints(
     return found
 
 
-def most_likely(planned: Plan, progress: Fraction | None) -> MostLikely:
+def most_likely_as_planned(planned: Plan, progress: Fraction | None) -> MostLikely:
     """A most likely state by the plan made for this very question, which must be exact."""
     reduction, model = planned.reduction, planned.remainder.model
     if reduction is not None and reduction.model.num_variables == 0:

@@ -52,6 +52,7 @@ for _command in (
     asking.plan,
     asking.check,
     asking.query,
+    exploring.most_likely,
     exploring.probability,
     exploring.conditional,
     exploring.informative,

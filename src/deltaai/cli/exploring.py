@@ -21,6 +21,8 @@ from deltaai.cli.options import (
     EvidenceWords,
     Likelihoods,
     MemoryLimit,
+    ModelFile,
+    Names,
     Quiet,
     Seed,
     SourceFile,
@@ -247,6 +249,58 @@ def probability(
     rows = [("probability", f"{found.value:.9g}{spread}"), ("status", found.status)]
     show.figures(found.event, rows)
     show.doubts(found.doubts)
+
+
+def most_likely(
+    file: ModelFile,
+    evidence: EvidenceWords = None,
+    evidence_file: EvidenceFile = None,
+    of: Names = None,
+    do: Do = None,
+    likelihood: Likelihoods = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|exact|search|toulbar2",
+            help="Exactly where tables fit and else by search; one of them; or proven by toulbar2 "
+            "if it has the time.",
+        ),
+    ] = "auto",
+    memory_limit: MemoryLimit = None,
+    time_limit: TimeLimit = None,
+    seed: Seed = 0,
+    json: AsJson = False,
+    csv: AsCsv = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Find the most likely joint state, or the best that a search finds and how far off it may be.
+
+    Example: deltaai most-likely lattice -e x0=1 --time-limit 30
+    """
+    from deltaai.answering import most_likely as ask
+    from deltaai.cli import show
+    from deltaai.cli.parsing import parse_names
+    from deltaai.display import listing
+
+    asked = _Asked.read(file, evidence, evidence_file, do, likelihood, memory_limit, time_limit)
+    one_format(json=json, csv=csv)
+    names = parse_names(of, asked.model) or [variable.name for variable in asked.model.variables]
+    found = asked.put(ask, method=method, seed=seed)
+    labels = {name: found.labels[name] for name in names if name in found.labels}
+    if json:
+        told = {name: getattr(found, name) for name in ("log_score", "upper", "status", "method")}
+        show.as_json({**told, "states": labels})
+        return
+    if csv:
+        show.emit(show.csv_text([["variable", "state"], *labels.items()]), None)
+        return
+    rows = [("log score", f"{found.log_score:.9g}")]
+    if found.status != "exact":
+        rows.append(("at most", f"{found.upper:.9g}"))
+    said = listing(f"{name}={state}" for name, state in labels.items())
+    rows += [("status", found.status), ("method", found.method), ("most likely", said)]
+    show.figures("", [*rows, ("time", f"{found.seconds:.3f} s")])
 
 
 class _Asked:

@@ -6,13 +6,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from deltaai.answering import Question, answer_case
-from deltaai.answering import most_likely as most_likely_state
-from deltaai.budget import Budget
+from deltaai.answering import BestState, Question, answer_case, best_state_given
 from deltaai.cli import show
 from deltaai.cli.progress import bars
 from deltaai.errors import DeltaAIError
-from deltaai.exact import MostLikely
 from deltaai.fitting import Sampler
 from deltaai.progress import Reports
 from deltaai.trust import Answer
@@ -31,11 +28,11 @@ def run_query(
     if is_csv and most_likely:
         raise DeltaAIError("--csv prints marginals only: use --json with --map")
     if most_likely and isinstance(question.source, Sampler):
-        raise DeltaAIError("--map is found exactly: give the model instead of the sampler")
+        raise DeltaAIError("--map is a matter of the model: give it instead of the sampler")
     model = question.model
     with bars() as shown, nothing_kept():
         answer = answer_case(question, shown)
-        best = _most_likely(answer, question.budget, shown) if most_likely else None
+        best = _most_likely(question, answer, shown) if most_likely else None
     if answer.plan is not None:
         show.detail(f"plan: {answer.plan.method}, because {answer.plan.reason}")
     show.notes(answer.notes)
@@ -43,7 +40,12 @@ def run_query(
     if is_json:
         document = show.answer_document(model, answer)
         if best is not None:
-            document["map"] = {"log_score": best.log_score, "states": best.labels}
+            document["map"] = {
+                "log_score": best.log_score,
+                "upper": best.upper,
+                "status": best.status,
+                "states": best.labels,
+            }
         show.emit(show.json_text(document), output)
     elif is_csv:
         show.emit(show.marginals_csv(model, answer), output)
@@ -64,18 +66,23 @@ def nothing_kept() -> Iterator[None]:
         raise
 
 
-def _most_likely(answer: Answer, budget: Budget, shown: Reports) -> MostLikely:
-    if answer.plan is None or not answer.plan.is_exact:
-        raise DeltaAIError("--map is found exactly, which does not fit here: leave it out")
-    watching = budget.watching("the most likely state", shown.fraction)
-    return most_likely_state(answer.plan, watching)
+def _most_likely(question: Question, answer: Answer, shown: Reports) -> BestState:
+    """The most likely state by the plan of the answer, or by search."""
+    return best_state_given(
+        question.model,
+        question.observed,
+        question.budget,
+        shown,
+        seed=question.seed,
+        planned=answer.plan,
+    )
 
 
 def _print(
     question: Question,
     answer: Answer,
     observed: Mapping[str, str | int],
-    best: MostLikely | None,
+    best: BestState | None,
 ) -> None:
     found = answer.partition
     is_sampled = found.ess is not None
@@ -95,7 +102,11 @@ def _print(
     rows.append(("time", f"{answer.seconds:.3f} s"))
     if best is not None:
         listed = ", ".join(f"{name}={_short(best.labels[name])}" for name in question.names)
-        rows += [("best log score", f"{best.log_score:.9g}"), ("most likely", listed)]
+        at_most = "" if best.status == "exact" else f", at most {best.upper:.9g}"
+        rows += [
+            ("best log score", f"{best.log_score:.9g}{at_most} ({best.status})"),
+            ("most likely", listed),
+        ]
     given = ", ".join(f"{name}={state}" for name, state in observed.items())
     title = f"P(. | {given})" if given and len(given) < 80 else "Marginals"
     show.marginal_table(question.model, answer.marginals, title)

@@ -19,6 +19,7 @@ from deltaai.exact.inference import (
     refuse_real,
 )
 from deltaai.exact.joints import joint_marginal, joint_of, refuse_large
+from deltaai.exact.likeliest import MostLikely
 from deltaai.exact.log_tables import (
     Buffers,
     LogTable,
@@ -29,7 +30,6 @@ from deltaai.exact.log_tables import (
     sorted_tables,
 )
 from deltaai.exact.memory import ExactCost, exact_cost
-from deltaai.exact.most_likely import MostLikely
 from deltaai.exact.parts.part import Part, PartFactor
 from deltaai.exact.parts.sums import PartCounts, PartSums, bytes_of
 from deltaai.exact.remainder import Remainder

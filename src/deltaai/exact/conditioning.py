@@ -26,8 +26,8 @@ from deltaai.budget import default_memory_limit
 from deltaai.errors import EvidenceError, ImpossibleEvidenceError, MemoryLimitError
 from deltaai.exact.cutset import Cutset
 from deltaai.exact.inference import ExactInference
+from deltaai.exact.likeliest import MostLikely
 from deltaai.exact.memory import exact_cost
-from deltaai.exact.most_likely import MostLikely
 from deltaai.exact.partial_answers import PartialAnswer, PartialBest, Span
 from deltaai.graphs import Elimination, best_elimination, eliminate
 from deltaai.models import FactorGraph, Reduction, StateIndex, on_cpu, propagate_zeros

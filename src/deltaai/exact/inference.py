@@ -35,9 +35,9 @@ from deltaai.errors import (
 )
 from deltaai.exact.buckets import BucketTree, Reduce
 from deltaai.exact.gaussian.inference import GaussianInference
+from deltaai.exact.likeliest import MostLikely
 from deltaai.exact.log_tables import log_max_first, log_sum_first
 from deltaai.exact.memory import ExactCost, exact_cost
-from deltaai.exact.most_likely import MostLikely
 from deltaai.exact.remainder import Remainder
 from deltaai.graphs import Dag, Elimination, best_elimination, eliminate
 from deltaai.io import as_model

@@ -43,7 +43,7 @@ from deltaai.models.storage import model_from_tensors, model_to_tensors
 from deltaai.models.supposed import Likelihood, intervened, set_free, with_likelihoods
 from deltaai.models.table_group import ConditionalTableGroup, TableGroup, strides_of
 from deltaai.models.target import Target
-from deltaai.models.tempered import tempered
+from deltaai.models.temperature import tempered
 from deltaai.models.units import StandardUnits, standard_units, standardised
 from deltaai.models.variable import StateIndex, Variable
 from deltaai.models.zeros.determinism import propagate_zeros, zeros_propagated

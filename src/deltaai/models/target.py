@@ -19,7 +19,7 @@ from deltaai.models.changes import log_changes
 from deltaai.models.factor_graph import FactorGraph
 from deltaai.models.groups import Columns
 from deltaai.models.partial_scores import PartialEnergy, partial_log_scores
-from deltaai.models.tempered import tempered
+from deltaai.models.temperature import tempered
 from deltaai.models.units import StandardUnits, held_together, standardised
 from deltaai.models.zeros.smoothing import smoothed
 

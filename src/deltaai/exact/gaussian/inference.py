@@ -36,7 +36,7 @@ from deltaai.errors import (
 )
 from deltaai.exact.gaussian.assembly import INSTEAD, gaussian_field, not_gaussian
 from deltaai.exact.gaussian.fill import GaussianCost
-from deltaai.exact.most_likely import MostLikely
+from deltaai.exact.likeliest import MostLikely
 from deltaai.exact.remainder import Remainder
 from deltaai.graphs import Elimination
 from deltaai.io import as_model
