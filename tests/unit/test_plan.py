@@ -158,3 +158,17 @@ def test_times_for_people():
         "116 days",
         "3e+04 years",
     ]
+
+
+def test_messages_are_tried_where_that_is_quick():
+    """Where they are good enough nothing is trained, and a plan says so; query need not know."""
+    mild = zoo.ising_lattice(side=26, sigma=0.2, seed=0)
+    told = plan(mild, memory_limit=2**28)
+    assert told.method == "amortised"
+    assert "without training, 9" in told.reason
+    blind = plan(mild, memory_limit=2**28, search_seconds=0)
+    assert "without training" not in blind.reason
+    assert told.predicted_seconds < blind.predicted_seconds / 2
+    hard = plan(zoo.ising_lattice(side=26, sigma=1.0, seed=0), memory_limit=2**28)
+    assert "without training" in hard.reason
+    assert hard.predicted_seconds > 2 * told.predicted_seconds

@@ -141,7 +141,8 @@ def plan(
     time_limit : seconds an answer may take; reading the model and planning are part of it.
     search_seconds : how long, roughly, to search for variables that make an exact answer fit if
         they are fixed, where nothing else makes it; 0 for no search. It is counted in work, so a
-        plan is the same on every machine.
+        plan is the same on every machine. What messages are worth without training is found out if
+        that takes no longer, too.
 
     Raises
     ------
@@ -173,7 +174,8 @@ def plan_within(
 ) -> Plan:
     """Plan like :func:`plan`, by a clock that runs already."""
     with budget.watched("the plan", _LEAST_WORK):
-        return _planned(budget, model, model.resolve_evidence(evidence), search_seconds)
+        observed = model.resolve_evidence(evidence)
+        return _planned(budget, model, observed, search_seconds, may_try=True)
 
 
 def plan_given(
@@ -192,6 +194,8 @@ def _planned(
     model: FactorGraph,
     observed: Mapping[int, int | float],
     search_seconds: float | int,
+    *,
+    may_try: bool = False,
 ) -> Plan:
     time_limit, seconds = budget.time_limit, budget.time_limit
     if seconds is not None and seconds - budget.seconds_left > max(_LEAST_WORK, seconds / 2):
@@ -204,7 +208,8 @@ def _planned(
     if not left.reduced.is_discrete:
         way, options = real_ways(method, left.reduced, limits)
     else:
-        way, options = _ways_of_tables(method, model, left, limits, search_seconds)
+        tried = search_seconds if may_try else 0.0
+        way, options = _ways_of_tables(method, model, left, limits, search_seconds, tried)
     chosen = next((option for option in options if option.is_affordable), None)
     figures = way.option if chosen is None or options[0] is chosen else chosen
     return Plan(
@@ -233,6 +238,7 @@ def _ways_of_tables(
     left: Remainder,
     limits: Limits,
     search_seconds: float | int,
+    tried_seconds: float | int,
 ) -> tuple[Way, list[Option]]:
     """The way that fits, or the last that was tried, and all that were looked at."""
     observed = left.observed
@@ -253,7 +259,8 @@ def _ways_of_tables(
             options.append(searched.option)
             way = searched if searched.option.is_affordable else way
     if not way.option.is_affordable and way.reduction is not None:
-        options.append(amortised(training_cost(way.reduction.model, memory=limits.memory), limits))
+        cost = training_cost(way.reduction.model, memory=limits.memory, most_seconds=tried_seconds)
+        options.append(amortised(cost, limits))
     return way, options
 
 

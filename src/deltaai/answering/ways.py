@@ -173,8 +173,20 @@ def amortised(cost: TrainingCost, limits: Limits) -> Option:
         cost.peak_bytes,
         cost.seconds,
         limits.allow(cost.peak_bytes, LEAST_TRAINING * cost.seconds),
-        needs("training a sampler", cost.peak_bytes, cost.seconds, limits),
+        needs("training a sampler", cost.peak_bytes, cost.seconds, limits) + _of_messages(cost.ess),
     )
+
+
+def _of_messages(ess: float | None) -> str:
+    """What messages are worth without training, in words, if they were tried.
+
+    >>> _of_messages(None), _of_messages(0.85)
+    ('', ' (without training, 85 % of its samples are effective)')
+    """
+    if ess is None:
+        return ""
+    share = f"{ess:.0%}" if ess >= 0.01 else f"{ess:.1g}"
+    return f" (without training, {share.replace('%', ' %')} of its samples are effective)"
 
 
 def needs(what: str, num_bytes: int, seconds: float, limits: Limits) -> str:

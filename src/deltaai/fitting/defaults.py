@@ -12,6 +12,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, cast, get_args
 
 import torch
@@ -21,7 +22,8 @@ from deltaai.conditionals import FAMILIES, Layout, bent_variables, without_verti
 from deltaai.fitting.spec import EvidenceFor, SamplerSpec
 from deltaai.fitting.training_memory import training_bytes
 from deltaai.graphs import ChordalGraph, eliminate, min_fill_order
-from deltaai.messages import MessagePlan, affordable_messages
+from deltaai.importance import estimate_from_log_weights
+from deltaai.messages import MessagePlan, MessageSampler, affordable_messages
 from deltaai.models import FactorGraph, has_zeros, standard_units
 from deltaai.objectives import BalanceName
 from deltaai.randomness import uniform
@@ -47,7 +49,12 @@ _COPIES_OF_ROWS = 4  # of features and logits, beyond one of each for a variable
 # for an entry and for a variable's tables, planning included.
 _MESSAGE_ENTRIES, _MESSAGE_SHARE = 2**24, 4
 _SECONDS_PER_ENTRY, _SECONDS_PER_BUCKET = 6e-8, 8e-4
-_SECONDS_PER_UPDATE, _SECONDS_PER_UNIT = 2e-3, 6e-9  # and of a hidden unit in it
+# Of an update and of a hidden unit in it, where passes are compiled and elsewhere; and of asking,
+# for each variable: samples, second opinion and bound.
+_SECONDS_PER_UPDATE, _SECONDS_PER_UNIT, _SECONDS_PER_UNIT_UNCOMPILED = 6e-3, 1.5e-9, 8e-9
+_SECONDS_ASKED = 5e-3
+# Samples by which messages are tried, and the share of effective ones that needs no training.
+_TRIED, _EVEN_ENOUGH = 256, 0.5
 
 
 @torch.no_grad()
@@ -220,15 +227,20 @@ class TrainingCost:
     Parameters
     ----------
     peak_bytes : memory at the worst moment of training, beyond that of the model.
-    seconds : time on one core, roughly.
+    seconds : time on one core until a question is answered, roughly.
+    ess : share of effective samples that messages have without any training, if they were tried.
     """
 
     peak_bytes: int
     seconds: float
+    ess: float | None = None
 
 
 def training_cost(
-    model: FactorGraph, evidence: EvidenceFor = None, memory: int | None = None
+    model: FactorGraph,
+    evidence: EvidenceFor = None,
+    memory: int | None = None,
+    most_seconds: float | int = 0.0,
 ) -> TrainingCost:
     """Predict the cost of ``fit`` with default settings, from the sizes of its batches alone.
 
@@ -236,6 +248,8 @@ def training_cost(
     ----------
     evidence : ``"any"``, or the variables that are observed every time.
     memory : bytes that it may take (default: any number).
+    most_seconds : if messages are predicted to take less they are tried, for where they are good
+        enough nothing is trained.
     """
     graph = suitable_graph(model, evidence if isinstance(evidence, tuple) else ())
     spec, plan = SamplerSpec(evidence=evidence), None
@@ -255,13 +269,34 @@ def training_cost(
         takes_masks=spec.has_masks,
     )
     units = _work_of(layout, hidden) + hidden * model.num_variables  # flips included
-    updates = config.steps + config.polish_steps
-    seconds = updates * (_SECONDS_PER_UPDATE + _SECONDS_PER_UNIT * config.batch_size * units)
+    updates, ess, first = config.steps + config.polish_steps, None, 0.0
     if plan is not None:
         peak_bytes = max(peak_bytes + plan.kept_bytes, plan.plan.memory)
-        seconds += _SECONDS_PER_ENTRY * plan.plan.total_entries
-        seconds += _SECONDS_PER_BUCKET * model.num_variables
-    return TrainingCost(peak_bytes, seconds)
+        first = _SECONDS_PER_ENTRY * plan.plan.total_entries
+        first += _SECONDS_PER_BUCKET * model.num_variables
+        updates = config.steps
+        if first <= most_seconds:
+            ess = _tried(model, graph, plan)
+            updates = 0 if ess >= _EVEN_ENOUGH else updates
+    is_compiled = find_spec("numba") is not None and all(
+        size == 2 for size in model.num_states.tolist()
+    )
+    each = _SECONDS_PER_UNIT if is_compiled else _SECONDS_PER_UNIT_UNCOMPILED
+    seconds = updates * (_SECONDS_PER_UPDATE + each * config.batch_size * units)
+    seconds += first + _SECONDS_ASKED * model.num_variables
+    return TrainingCost(peak_bytes, seconds, ess)
+
+
+def _tried(model: FactorGraph, graph: ChordalGraph, plan: MessagePlan) -> float:
+    """The share of effective samples of messages: the same that q would begin at."""
+    sampler = MessageSampler.build(
+        model,
+        memory_limit=max(2 * plan.plan.memory, 1),
+        most_total_entries=plan.plan.total_entries,
+        elimination=eliminate(model.markov_graph(), graph.order),
+    )
+    _, log_weights = sampler.draw(_TRIED, 1, torch.Generator().manual_seed(0))
+    return estimate_from_log_weights(log_weights).ess_fraction
 
 
 def columns_at_once(layout: Layout, memory: int = _COLUMNS_PER_MEMORY * _DRAWING_BYTES) -> int:

@@ -107,8 +107,9 @@ def most_likely(
     with budget.watched(f"the model in {model}" if isinstance(model, str | Path) else "it"):
         found = as_model(model)
     if do is not None or likelihood is not None:
-        found, evidence = supposed(found, evidence, do, likelihood, is_table=False)
-        assert isinstance(found, FactorGraph)  # as it was
+        other, evidence = supposed(found, evidence, do, likelihood, is_table=False)
+        assert isinstance(other, FactorGraph)  # as it was
+        found = other
     with reporting(progress, None, "searching") as reports:
         observed = found.resolve_evidence(evidence)
         return best_state_given(found, observed, budget, reports, method=method, seed=seed)

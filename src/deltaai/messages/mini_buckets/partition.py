@@ -218,9 +218,10 @@ def largest_affordable_plan(
 ) -> MiniBucketPlan:
     """Find the largest tables that memory and time allow.
 
-    The limit on a table's entries goes through the powers of two, by bisection. If none is found,
-    small tables may be to blame, since the more is split the more there is to match: then the
-    smallest that fit into memory are taken. A plan beyond the limits is returned if all are.
+    The limit on a table's entries is a power of two. Twice as large tables have twice as many
+    entries in all, or nearly, so the search begins where all entries are shared out evenly. If none
+    is found, small tables may be to blame, since the more is split the more there is to match: then
+    the smallest that fit into memory are taken. A plan beyond the limits is returned if all are.
     """
 
     def plan(exponent: int) -> MiniBucketPlan:
@@ -228,15 +229,22 @@ def largest_affordable_plan(
             scopes, sizes, most_entries=2**exponent, most_variables=most_variables
         )
 
-    best = plan(0)
-    low, high = 0, _LARGEST_EXPONENT
-    while low < high:
-        middle = (low + high + 1) // 2
-        tried = plan(middle)
-        if tried.memory <= memory_limit and tried.total_entries <= most_total_entries:
-            best, low = tried, middle
-        else:
-            high = middle - 1
+    def is_affordable(one: MiniBucketPlan) -> bool:
+        return one.memory <= memory_limit and one.total_entries <= most_total_entries
+
+    share = max(most_total_entries // max(len(sizes), 1), 1)
+    exponent = min(share.bit_length(), _LARGEST_EXPONENT)
+    best = plan(exponent)
+    if is_affordable(best):
+        while exponent < _LARGEST_EXPONENT and not best.is_exact:
+            larger = plan(exponent + 1)
+            if not is_affordable(larger) or larger.mini_buckets == best.mini_buckets:
+                break
+            best, exponent = larger, exponent + 1
+        return best
+    while exponent > 0 and not is_affordable(best):
+        exponent -= 1
+        best = plan(exponent)
     if best.memory <= memory_limit:
         return best
     others = map(plan, range(1, _LARGEST_EXPONENT))
