@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 from deltaai.errors import format_bytes, format_seconds
-from deltaai.exact import Cutset, ExactCost, Remainder, cutset_of, exact_cost
+from deltaai.exact import Cutset, ExactCost, cutset_of, exact_cost
 from deltaai.fitting import TrainingCost
 from deltaai.graphs import Elimination, best_elimination, eliminate
 from deltaai.models import FactorGraph, Reduction
@@ -31,6 +32,9 @@ _MOST_SECONDS_IN_PARTS = 600.0
 # limit of time that they may take.
 _MOST_ORDERS, _SECONDS_PER_ORDER, _ORDERS_SHARE = 64, 1.5e-5, 0.1
 _SEARCH_SHARE = 0.25
+# Tables of so few entries (log2) in all are filled before a better order is found.
+_FEW = 13
+_GREEDY: WeakKeyDictionary[FactorGraph, Elimination] = WeakKeyDictionary()
 _LATEST_SHARE = 0.5  # of the time that is left, however slow the machine is
 
 
@@ -106,14 +110,19 @@ def good_order(model: FactorGraph, limits: Limits) -> Elimination:
     if limits.seconds is not None:
         each = _SECONDS_PER_ORDER * (graph.num_vertices + graph.num_edges + 1)
         most = min(int(_ORDERS_SHARE * limits.seconds / each), most)
-    return best_elimination(graph, model.num_states.tolist(), most_tries=most)
+    return best_elimination(graph, model.num_states.tolist(), most_tries=most, enough=_FEW)
 
 
 def before_evidence(model: FactorGraph, limits: Limits) -> Option:
-    """What the model would take without its evidence: greedy orders tell well enough."""
-    free = Remainder.of(model).reduced
-    greedy = best_elimination(free.markov_graph(), free.num_states.tolist(), most_tries=0)
-    return whole("exact", free, greedy, limits).option
+    """What the model would take without its evidence: greedy orders tell well enough.
+
+    They are kept, so that a model that is asked many times is looked at once.
+    """
+    greedy = _GREEDY.get(model)
+    if greedy is None:
+        greedy = best_elimination(model.markov_graph(), model.num_states.tolist(), most_tries=0)
+        _GREEDY[model] = greedy
+    return whole("exact", model, greedy, limits).option
 
 
 def without_zeros(way: Way, before: FactorGraph, reduction: Reduction, limits: Limits) -> Way:

@@ -137,7 +137,12 @@ def _eliminated(
 
 
 def best_elimination(
-    graph: UndirectedGraph, num_states: Sequence[int], *, most_tries: int = 64, seed: int = 0
+    graph: UndirectedGraph,
+    num_states: Sequence[int],
+    *,
+    most_tries: int = 64,
+    enough: float | int = -math.inf,
+    seed: int = 0,
 ) -> Elimination:
     """Try several orders and keep the one whose tables have the fewest entries in total.
 
@@ -147,7 +152,7 @@ def best_elimination(
     takes a fraction of the time of what is planned. Where the first of them are all far behind the
     best, as behind the sweep on wide lattices, there are no more. Under a watch
     (:mod:`deltaai.watch`) they stop when a share of the time is over, and the best order so far is
-    kept.
+    kept. An order whose tables have ``enough`` entries (log2) or fewer is not improved.
     """
     perfect = _perfect(graph)
     if perfect is not None:
@@ -156,7 +161,8 @@ def best_elimination(
     is_sparse = _min_fill_work(graph) <= _MOST_MIN_FILL_WORK
     found = _Found(graph, num_states)
     with at_most(_SEARCH_SHARE):
-        found.try_order(lambda: min_weight_order(graph, num_states))
+        if found.try_order(lambda: min_weight_order(graph, num_states)) <= enough:
+            return found.best
         if is_sparse:
             found.try_order(lambda: min_fill_order(graph))
         found.try_order(lambda: sweep_order(graph))  # whose fronts are large in large graphs
