@@ -14,7 +14,6 @@ the first state of the variable it goes to, which keeps its digits.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,11 +21,14 @@ from functools import cached_property
 import torch
 
 from deltaai.exact import Scope, sorted_tables
-from deltaai.messages.mini_buckets.partition import MiniBucketPlan, plan_mini_buckets
+from deltaai.messages.mini_buckets.partition import (
+    MiniBucketPlan,
+    largest_affordable,
+    plan_mini_buckets,
+)
 from deltaai.messages.mini_buckets.passes import MiniBucketPasses
 from deltaai.models import FactorGraph, TableGroup
 
-_LARGEST_EXPONENT = 40  # tables of 2**40 entries fit nowhere
 _BYTES_KEPT = 8  # of an entry
 
 
@@ -143,24 +145,14 @@ def affordable_messages(
     memory : bytes that passing messages may take.
     most_total_entries : of all tables, which bounds the time: some 50 nanoseconds each.
     """
-    each = most_total_entries / max(model.num_variables, 1)
-    exponent = min(max(round(math.log2(max(each, 1))), 0), _LARGEST_EXPONENT)
-
-    def tried(number: int) -> MessagePlan:
-        return MessagePlan.of(model, order, 2**number)
 
     def is_affordable(one: MessagePlan) -> bool:
         return one.plan.memory <= memory and one.plan.total_entries <= most_total_entries
 
-    found = tried(exponent)
-    if not is_affordable(found):
-        while exponent and not is_affordable(found):
-            exponent -= 1
-            found = tried(exponent)
-        return 2**exponent, found
-    while exponent < _LARGEST_EXPONENT and not found.is_exact:
-        larger = tried(exponent + 1)
-        if not is_affordable(larger):
-            break
-        exponent, found = exponent + 1, larger
+    exponent, found = largest_affordable(
+        lambda number: MessagePlan.of(model, order, 2**number),
+        is_affordable,
+        lambda one: one.plan.mini_buckets,
+        max(most_total_entries // max(model.num_variables, 1), 1),
+    )
     return 2**exponent, found

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from deltaai.exact import Scope
 from deltaai.watch import look
@@ -33,6 +33,7 @@ WORKING_TABLES = 5
 SHIFT_VECTORS = 32
 # Longer shifts would cost more to improve than they gain.
 _MOST_SHIFT_ENTRIES = 2**12
+Planned = TypeVar("Planned")
 _LARGEST_EXPONENT = 40  # tables of 2**40 entries fit nowhere, so no limit beyond is tried
 
 
@@ -233,19 +234,37 @@ def largest_affordable_plan(
         return one.memory <= memory_limit and one.total_entries <= most_total_entries
 
     share = max(most_total_entries // max(len(sizes), 1), 1)
-    exponent = min(share.bit_length(), _LARGEST_EXPONENT)
-    best = plan(exponent)
-    if is_affordable(best):
-        while exponent < _LARGEST_EXPONENT and not best.is_exact:
-            larger = plan(exponent + 1)
-            if not is_affordable(larger) or larger.mini_buckets == best.mini_buckets:
-                break
-            best, exponent = larger, exponent + 1
-        return best
-    while exponent > 0 and not is_affordable(best):
-        exponent -= 1
-        best = plan(exponent)
+    _, best = largest_affordable(plan, is_affordable, lambda one: one.mini_buckets, share)
     if best.memory <= memory_limit:
         return best
     others = map(plan, range(1, _LARGEST_EXPONENT))
     return next((other for other in others if other.memory <= memory_limit), best)
+
+
+def largest_affordable(
+    tried: Callable[[int], Planned],
+    is_affordable: Callable[[Planned], bool],
+    contents: Callable[[Planned], object],
+    entries: int,
+) -> tuple[int, Planned]:
+    """The largest tables that are affordable, by powers of two; the smallest if none are.
+
+    Parameters
+    ----------
+    tried : a plan with tables of 2**n entries at most.
+    contents : of a plan: when larger tables change nothing the search ends.
+    entries : of a table, where the search begins.
+    """
+    exponent = min(max(round(math.log2(entries)), 0), _LARGEST_EXPONENT)
+    found = tried(exponent)
+    if not is_affordable(found):
+        while exponent and not is_affordable(found):
+            exponent -= 1
+            found = tried(exponent)
+        return exponent, found
+    while exponent < _LARGEST_EXPONENT:
+        larger = tried(exponent + 1)
+        if not is_affordable(larger) or contents(larger) == contents(found):
+            break
+        exponent, found = exponent + 1, larger
+    return exponent, found
