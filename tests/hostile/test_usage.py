@@ -9,7 +9,7 @@ import pytest
         (["querry", "asia"], "there is no command 'querry'; did you mean 'query'? See 'deltaai -"),
         (
             ["zzz"],
-            "there is no command 'zzz'; one of bench, check, demo, fit, learn, plan, query,",
+            "there is no command 'zzz'; one of bench, check, conditional,",
         ),
         (["a\nb"], "there is no command"),
         (["--nope"], "there is no option '--nope'; see 'deltaai --help'"),

@@ -28,7 +28,7 @@ def run_query(
     if is_csv and most_likely:
         raise DeltaAIError("--csv prints marginals only: use --json with --map")
     if most_likely and isinstance(question.source, Sampler):
-        raise DeltaAIError("--map is a matter of the model: give it instead of the sampler")
+        raise DeltaAIError("--map is a matter of the model: give the model instead of the sampler")
     model = question.model
     with bars() as shown, nothing_kept():
         answer = answer_case(question, shown)

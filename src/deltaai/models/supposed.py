@@ -55,7 +55,7 @@ def with_likelihoods(model: FactorGraph, likelihood: Likelihood) -> FactorGraph:
     for number, (name, given) in enumerate(likelihood.items()):
         variable = model.index(name)
         values = torch.tensor(_numbers(model, variable, given), dtype=torch.float64, device="cpu")
-        ids = torch.tensor([first + number], device=model.device)
+        ids = torch.tensor([first + number], dtype=torch.long, device=model.device)
         scope = torch.tensor([[variable]], dtype=torch.long, device=model.device)
         table = values.log().to(model.dtype).to(model.device)[None]
         groups.append(TableGroup(ids, scope, table))

@@ -29,6 +29,7 @@ from deltaai.graphs import eliminate, min_fill_order
 from deltaai.mcmc import GibbsKernel
 from deltaai.messages import MessageSampler, TightMessages
 from deltaai.models import FactorGraph, States, has_zeros, tempered
+from deltaai.randomness import uniform
 
 # Inverse temperatures of messages, relative to that at which a flip changes the score by one nat;
 # states drawn at each, kept of all, and moved.
@@ -189,7 +190,8 @@ def _tightened(
 def _change_of_a_flip(model: FactorGraph) -> float:
     """Mean finite change of the log score by one flip, at uniform states."""
     generator = torch.Generator().manual_seed(0)
-    chance = torch.rand(64, model.num_variables, generator=generator, dtype=torch.float64)
+    shape = (64, model.num_variables)
+    chance = uniform(shape, generator, dtype=torch.float64, device=model.device)
     ratios = model.log_ratios((chance * model.num_states).long()).double().abs()
     ratios = ratios[ratios.isfinite() & (ratios > 0)]
     return max(float(ratios.mean()), 1e-9) if len(ratios) else 1.0
@@ -199,14 +201,16 @@ def _chosen(
     model: FactorGraph, pool: list[States], generator: torch.Generator
 ) -> Int[Tensor, "chosen var"]:
     """The best of what was drawn, each once, and random states where zeros allow any."""
-    drawn = torch.cat([torch.zeros(0, model.num_variables, dtype=torch.long), *pool])
+    none = torch.zeros(0, model.num_variables, dtype=torch.long, device=model.device)
+    drawn = torch.cat([none, *pool])
     if len(drawn):
         drawn = torch.unique(drawn, dim=0)
         scores = model.log_score(drawn).double()
         drawn = drawn[scores.argsort(descending=True)[:_MOVED]]
         drawn = drawn[model.log_score(drawn) > -math.inf]
     if len(drawn) < _MOVED and not has_zeros(model):
-        more = torch.rand(_MOVED - len(drawn), model.num_variables, generator=generator)
+        shape = (_MOVED - len(drawn), model.num_variables)
+        more = uniform(shape, generator, dtype=torch.float64, device=model.device)
         drawn = torch.cat([drawn, (more * model.num_states).long()])
     return drawn
 
