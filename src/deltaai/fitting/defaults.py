@@ -278,9 +278,8 @@ def training_cost(
         if first <= most_seconds:
             ess = _tried(model, graph, plan)
             updates = 0 if ess >= _EVEN_ENOUGH else updates
-    is_compiled = find_spec("numba") is not None and all(
-        size == 2 for size in model.num_states.tolist()
-    )
+    is_binary = model.is_discrete and set(model.num_states.tolist()) <= {2}
+    is_compiled = is_binary and find_spec("numba") is not None
     each = _SECONDS_PER_UNIT if is_compiled else _SECONDS_PER_UNIT_UNCOMPILED
     seconds = updates * (_SECONDS_PER_UPDATE + each * config.batch_size * units)
     seconds += first + _SECONDS_ASKED * model.num_variables
