@@ -212,6 +212,11 @@ def test_scores():
         [Variable("a", 2), Variable("b", 3)], [TableFactor(["a"], [0.0, math.log(3)])]
     )
     assert trivial_log_partition(model) == pytest.approx(math.log(4 * 3))  # here it is the truth
+    # What evidence leaves may have factors over nothing.
+    first, *others = (variable.name for variable in model.variables)
+    left = model.condition({name: "#0" for name in (first, *others[:1])})
+    assert any(group.arity == 0 for group in left.groups)
+    assert math.isfinite(trivial_log_partition(left))
 
 
 def test_results_are_checked(tmp_path):

@@ -71,6 +71,12 @@ def test_marginals(tmp_path, text):
     assert [row.tolist() for row in rows] == [[0.25, 0.75], [0.5, 0.25, 0.25]]
 
 
+def test_what_was_rounded_is_a_probability(tmp_path):
+    text = "MAR 2 2 -1e-12 1.0000000000000004 3 0.5 0.25 0.25"
+    rows = read_marginals(written(tmp_path, text, "x.uai.MAR"), MODEL)
+    assert rows[0].tolist() == [0.0, 1.0]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -81,6 +87,7 @@ def test_marginals(tmp_path, text):
         ("MAR 2 2 0.25 0.75 3 0.5 0.25", "another model"),
         ("MAR 2 2 0.25 x 3 0.5 0.25 0.25", "expected a number"),
         ("MAR 2 2 -0.25 1.25 3 0.5 0.25 0.25", "give probabilities"),
+        ("MAR 2 2 -0.00001 1 3 0.5 0.25 0.25", "give probabilities"),
         ("MAR 2 2 nan 0.5 3 0.5 0.25 0.25", "give probabilities"),
     ],
 )

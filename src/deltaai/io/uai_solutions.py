@@ -21,6 +21,7 @@ from deltaai.io.source import Source, excerpt
 from deltaai.models import FactorGraph
 
 _BEGIN = "-BEGIN-"
+_ROUNDED = 1e-6  # how far beyond 0 and 1 what was rounded may lie
 Row = Float64[np.ndarray, "state"]
 
 
@@ -65,12 +66,12 @@ def parse_marginals(source: Source, model: FactorGraph) -> tuple[Row, ...]:
             )
         at = range(place + 1, place + 1 + size)
         row = np.array([_number(source, words[k], first + k) for k in at])
-        if not ((row >= 0) & (row <= 1)).all():
+        if not ((row >= -_ROUNDED) & (row <= 1 + _ROUNDED)).all():
             raise source.error_at_word(
                 first + place + 1,
                 f"the marginal of {variable.name!r} is {row.tolist()}: give probabilities",
             )
-        rows.append(row)
+        rows.append(row.clip(0.0, 1.0))
         place += 1 + size
     return tuple(rows)
 

@@ -34,7 +34,7 @@ def trivial_log_partition(model: FactorGraph) -> float:
     """
     total = float(model.num_states.double().log().sum())
     for group in model.groups:
-        tables = group.log_tables().detach().double().flatten(1)
+        tables = group.log_tables().detach().double().reshape(group.num_factors, -1)
         total += float((tables.logsumexp(1) - math.log(tables.shape[1])).sum())
     return total
 
