@@ -2,13 +2,12 @@
 
 An event is read once, into a tree of comparisons, and is then the set of those joint states of the
 variables it names in which it holds. Its probability is the sum over them of their joint marginal,
-which is exact or sampled as any other. Of sampled ones the errors are added as if independent,
-which is more than they are: what one state has too much, the others have too little.
+which is exact or sampled as any other. Of sampled ones the errors are added up, for however they
+depend on each other, the error of a sum is no more than the sum of the errors.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from deltaai.answering.asking import query
-from deltaai.answering.questions import source_of
+from deltaai.answering.questions import source_within
+from deltaai.budget import Budget
 from deltaai.display import Card, Shown
 from deltaai.errors import EvidenceError, shown
 from deltaai.fitting import Sampler
@@ -99,7 +99,8 @@ def probability(
     if not isinstance(event, str):
         raise EvidenceError(f"the event is {shown(event)}: {_FORM}")
     tree = _Reader(event).read()
-    found = source_of(source)
+    budget = Budget.of(memory_limit, time_limit)
+    found = source_within(source, budget)  # reading is part of the time
     model = found.model if isinstance(found, Sampler) else found
     names = tuple(dict.fromkeys(_names(tree, model)))
     holds = _holds(tree, model, names)
@@ -112,8 +113,8 @@ def probability(
         method=method,
         num_samples=num_samples,
         check_samples=check_samples,
-        memory_limit=memory_limit,
-        time_limit=time_limit,
+        memory_limit=budget.memory,
+        time_limit=None if budget.time_limit is None else max(budget.seconds_left, 1e-9),
         seed=seed,
         progress=progress,
     )
@@ -121,8 +122,7 @@ def probability(
     value = float(np.clip(joint[holds].sum(), 0.0, 1.0))
     error = 0.0
     if errors is not None and answer.status != "exact":
-        squares = np.square(errors)
-        error = math.sqrt(min(squares[holds].sum(), squares[~holds].sum()))
+        error = float(min(errors[holds].sum(), errors[~holds].sum()))
     return Chance(event, value, error, answer.status, answer.doubts)
 
 

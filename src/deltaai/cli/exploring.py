@@ -294,6 +294,8 @@ def most_likely(
         return
     if csv:
         show.emit(show.csv_text([["variable", "state"], *labels.items()]), None)
+        if found.status != "exact":
+            show.note(f"{found.status}: log score {found.log_score:.9g}, at most {found.upper:.9g}")
         return
     rows = [("log score", f"{found.log_score:.9g}")]
     if found.status != "exact":

@@ -40,8 +40,8 @@ class BestState(Shown):
     state : the same as a row of numbers.
     log_score : log of the unnormalised probability of the state.
     upper : no state's log score exceeds this.
-    status : ``"exact"`` if it is certain that none is better, ``"bounded"`` if none is better than
-        ``upper``, ``"unchecked"`` if nothing is known of that.
+    status : ``"exact"`` if it is certain that none is better by 1e-5 nats, ``"bounded"`` if none is
+        better than ``upper``, ``"unchecked"`` if nothing is known of that.
     method : how it was found.
     seconds : time it took.
     """

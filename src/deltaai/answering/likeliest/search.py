@@ -31,6 +31,7 @@ from deltaai.messages import MessageSampler, TightMessages
 from deltaai.models import FactorGraph, States, has_zeros, tempered
 from deltaai.randomness import uniform
 
+_NOTHING = 1e-5  # nats between a state and its bound that are called none
 # Inverse temperatures of messages, relative to that at which a flip changes the score by one nat;
 # states drawn at each, kept of all, and moved.
 _COLDNESS = (3.0, 30.0, 1e7)
@@ -59,12 +60,12 @@ class Found:
 
 
 def is_met(log_score: float, upper: float) -> bool:
-    """Whether a bound leaves nothing to be found.
+    """Whether a bound leaves nothing to be found, but for 1e-5 nats, however large scores are.
 
-    >>> is_met(3.0, 3.0 + 1e-7), is_met(3.0, 3.01)
-    (True, False)
+    >>> is_met(3.0, 3.0 + 1e-7), is_met(3.0, 3.01), is_met(1e5, 1e5 + 1e-3)
+    (True, False, False)
     """
-    return upper - log_score <= 1e-6 * (1.0 + abs(log_score))
+    return upper - log_score <= _NOTHING + 1e-13 * abs(log_score)
 
 
 class _Best:

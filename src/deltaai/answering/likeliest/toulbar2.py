@@ -65,8 +65,6 @@ def solved(model: FactorGraph, budget: Budget) -> Found:
     log_score = float(model.log_score(state[None]).double())
     rounding = len(functions) * 10.0**-digits
     upper = constant - float(answer["bound"]) + rounding
-    if upper <= log_score + 2 * rounding:
-        upper = log_score
     return Found(state, log_score, max(upper, log_score))
 
 
